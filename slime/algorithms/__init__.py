@@ -1,1 +1,1 @@
-"""Advantages, policy losses, KL estimators, corrections and reductions as pure tensor functions. Imports torch alone."""
+"""Advantages, policy losses, KL estimators, corrections and reductions as pure tensor functions; only torch."""

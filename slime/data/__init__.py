@@ -1,1 +1,1 @@
-"""Prompts in, samples through, training batches out. NumPy and plain Python only: no torch, so that data crosses Ray cheaply."""
+"""Prompts in, samples through, training batches out. Plain Python and NumPy data, cheap to ship."""

@@ -13,7 +13,7 @@ from typing import Any
 LOG_PROB_ROUNDING = 1e-4
 
 
-class Status(str, enum.Enum):
+class Status(enum.StrEnum):
     """Where a sample stands. `str` values are what `to_dict` writes."""
 
     PENDING = "pending"
@@ -108,13 +108,13 @@ class Sample:
         if self.status not in (Status.COMPLETED, Status.TRUNCATED):
             self._refuse("status", f"is {self.status.value}", "only completed and truncated samples may train")
         if self.response_length and not self.weight_versions:
-            self._refuse("weight_versions", "is empty", "each generation call records the version of the weights it used")
+            self._refuse("weight_versions", "is empty", "each generation call records its weight version")
 
     def _check_lengths(self) -> None:
         if self.prompt_length < 1:
-            self._refuse("prompt_length", f"is {self.prompt_length}", "the first response token needs a token before it")
+            self._refuse("prompt_length", f"is {self.prompt_length}", "a response token needs a token before it")
         if self.response_length < 1:
-            self._refuse("response_length", f"is {self.response_length}", "a sample without response tokens cannot train")
+            self._refuse("response_length", f"is {self.response_length}", "nothing to train on")
         if len(self.tokens) != self.prompt_length + self.response_length:
             self._refuse(
                 "tokens",

@@ -17,7 +17,7 @@ class TrainSequence:
 
     Attributes:
         tokens: int64 [S], prompt then response.
-        response_length: R. The log-probability of response token ``t`` comes from the logits at position ``S - R + t - 1``.
+        response_length: R. Response token ``t`` is predicted by the logits at position ``S - R + t - 1``.
         loss_mask: float32 [R], 1.0 = the token trains.
         advantage: the sequence's scalar: its reward after group normalisation. Estimators spread it over tokens.
         raw_reward: the reward as graded.

@@ -1,0 +1,133 @@
+"""The loss of a step is one number: the float64 closed form, however the step is cut."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+import torch
+from torch import Tensor
+
+from slime.algorithms.objective import PolicyOptions, policy_objective
+from slime.algorithms.reduction import token_weights, weighted_sum
+
+LENGTHS = [3, 1, 7, 4, 2, 5, 6]
+ROLLOUTS = [0, 1, 1, 2, 3, 3, 4]  # rollouts 1 and 3 have two siblings
+
+
+class Step:
+    """A step of seven sequences with masks, and every denominator counted by hand."""
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+
+        def draw() -> list[Tensor]:
+            return [torch.randn(n, generator=generator, dtype=torch.float64) * 0.3 for n in LENGTHS]
+
+        self.masks = [(torch.rand(n, generator=generator) < 0.7).double() for n in LENGTHS]
+        self.masks[1] = torch.zeros(1, dtype=torch.float64)
+        self.current, self.rollout, self.reference = draw(), draw(), draw()
+        self.entropy = [value.abs() for value in draw()]
+        self.advantages = [
+            torch.full((n,), (-1.0) ** i * (i + 1) / 3, dtype=torch.float64) for i, n in enumerate(LENGTHS)
+        ]
+        self.sums = [int(sum(self.masks[j].sum() for j in range(7) if ROLLOUTS[j] == ROLLOUTS[i])) for i in range(7)]
+        self.tokens = int(sum(mask.sum() for mask in self.masks))
+
+
+OPTIONS = PolicyOptions(0.2, 0.28, None, "tis", 0.0, 1.1, entropy_coef=0.01, kl_loss_coef=0.1, kl_loss_type="k3")
+
+
+def closed_form(step: Step, per_token: bool) -> float:
+    """The objective in plain Python floats, straight from its definition."""
+    rollouts: dict[int, float] = {}
+    for i, rollout in enumerate(ROLLOUTS):
+        for t in range(LENGTHS[i]):
+            log_prob, advantage = step.current[i][t].item(), step.advantages[i][t].item()
+            old = step.reference[i][t].item()  # any other policy does as the old one
+            ratio = math.exp(log_prob - old)
+            loss = max(-ratio * advantage, -min(max(ratio, 0.8), 1.28) * advantage)
+            loss *= min(math.exp(old - step.rollout[i][t].item()), 1.1)
+            r = log_prob - step.reference[i][t].item()
+            loss += 0.1 * (math.exp(-r) - 1 + r) - 0.01 * step.entropy[i][t].item()
+            rollouts[rollout] = rollouts.get(rollout, 0.0) + step.masks[i][t].item() * loss
+    if per_token:
+        return sum(rollouts.values()) / step.tokens
+    size = {rollout: max(step.sums[i], 1) for i, rollout in enumerate(ROLLOUTS)}
+    return sum(total / size[rollout] for rollout, total in rollouts.items()) / len(rollouts)
+
+
+def objective(step: Step, chosen: list[int], per_token: bool) -> tuple[Tensor, Tensor]:
+    """Loss of one micro-batch and its gradient with respect to the current log-probs, scattered to 7 sequences."""
+    leaf = [step.current[i].clone().requires_grad_() for i in chosen]
+
+    def pick(values: list[Tensor]) -> Tensor:
+        return torch.cat([values[i] for i in chosen])
+
+    weights = token_weights([step.masks[i] for i in chosen], [step.sums[i] for i in chosen], 5, step.tokens, per_token)
+    loss, _ = policy_objective(
+        OPTIONS, weights, torch.cat(leaf), pick(step.rollout), pick(step.advantages),
+        old_log_probs=pick(step.reference), ref_log_probs=pick(step.reference), entropy=pick(step.entropy),
+    )  # fmt: skip
+    loss.backward()
+    gradient = [torch.zeros(n, dtype=torch.float64) for n in LENGTHS]
+    for i, value in zip(chosen, leaf, strict=True):
+        assert value.grad is not None
+        gradient[i] = value.grad
+    return loss.detach(), torch.cat(gradient)
+
+
+CUTS = [[[0, 1, 2, 3, 4, 5, 6]], [[i] for i in range(7)], [[6, 2], [0, 1, 3], [5], [4]], [[1], [0, 2, 3, 4, 5, 6]]]
+
+
+@pytest.mark.parametrize("per_token", [False, True])
+@pytest.mark.parametrize("cut", CUTS)
+def test_every_cut_gives_the_closed_form(cut: list[list[int]], per_token: bool) -> None:
+    step = Step()
+    loss = sum(objective(step, chosen, per_token)[0].item() for chosen in cut)
+    assert loss == pytest.approx(closed_form(step, per_token), rel=1e-12)
+
+
+@pytest.mark.parametrize("per_token", [False, True])
+def test_every_cut_gives_the_same_gradient(per_token: bool) -> None:
+    step = Step()
+    whole = objective(step, CUTS[0][0], per_token)[1]
+    order = random.Random(0)
+    for _ in range(10):
+        rest = list(range(7))
+        order.shuffle(rest)
+        cut = [rest[:2], rest[2:3], rest[3:]]
+        total = torch.stack([objective(step, chosen, per_token)[1] for chosen in cut]).sum(0)
+        assert torch.allclose(total, whole, rtol=1e-12, atol=1e-15)
+
+
+def test_weights_of_a_step_sum_to_one_when_every_rollout_trains() -> None:
+    masks = [torch.ones(n, dtype=torch.float64) for n in (2, 3, 5)]
+    assert token_weights(masks, [2, 8, 8], 2, 10).sum().item() == pytest.approx(1.0)
+    assert token_weights(masks, [2, 8, 8], 2, 10, per_token=True).sum().item() == pytest.approx(1.0)
+
+
+def test_masked_tokens_may_hold_anything() -> None:
+    weights = torch.tensor([0.5, 0.0])
+    assert weighted_sum(torch.tensor([2.0, float("inf")]), weights).item() == 1.0
+
+
+def test_terms_without_their_input_are_refused() -> None:
+    one = torch.zeros(1)
+    with pytest.raises(ValueError, match="no reference"):
+        policy_objective(PolicyOptions(kl_loss_coef=0.1), one, one, one, one)
+    with pytest.raises(ValueError, match="no entropy"):
+        policy_objective(PolicyOptions(entropy_coef=0.1), one, one, one, one)
+
+
+def test_one_step_a_round_has_ratio_one_and_the_policy_gradient() -> None:
+    log_probs = torch.tensor([-1.0, -2.0], dtype=torch.float64, requires_grad=True)
+    advantages = torch.tensor([1.0, -3.0], dtype=torch.float64)
+    weights = torch.tensor([0.5, 0.5], dtype=torch.float64)
+    loss, metrics = policy_objective(PolicyOptions(), weights, log_probs, log_probs.detach() + 0.25, advantages)
+    loss.backward()
+    assert log_probs.grad is not None
+    assert log_probs.grad.tolist() == pytest.approx((-advantages * weights).tolist())
+    assert metrics["ppo_kl"].item() == 0.0
+    assert metrics["train_rollout_logprob_abs_diff"].item() == pytest.approx(0.25)
