@@ -1,0 +1,1 @@
+"""slime: reinforcement learning post-training with SGLang and Megatron-Core."""
