@@ -1,0 +1,1 @@
+"""The serving backend: launching SGLang servers and speaking to them over HTTP."""

@@ -1,0 +1,109 @@
+"""What a server is started with: its command line and environment, as pure functions of an `EngineSpec`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from slime.sglang import cpu
+
+Value = str | int | float | bool
+"""Value of one server argument; True stands for a switch that is given, False for one that is left out."""
+
+# SGLang on a CPU: no CUDA graphs, no overlapped scheduling, attention written in torch. `sleep-on-idle` matters: without
+# it an idle scheduler spins on a whole core, which the trainer needs.
+CPU_ARGUMENTS: Mapping[str, Value] = {
+    "device": "cpu",
+    "attention-backend": "torch_native",
+    "dtype": "float32",
+    "disable-overlap-schedule": True,
+    "disable-cuda-graph": True,
+    "mem-fraction-static": 0.1,
+    "max-total-tokens": 65536,
+    "sleep-on-idle": True,
+}
+
+# Variables of the launching process that must not reach the server. Proxies would catch its calls to itself; Ray and
+# the launcher's own PYTHONPATH concern other processes.
+DROPPED_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "PYTHONPATH")
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """One engine as the user asked for it.
+
+    Attributes:
+        model_path: Hugging Face directory that the server loads.
+        device: "cpu" or "cuda".
+        tensor_parallel: GPUs (on a CPU: processes) of the engine.
+        host: address to listen on; loopback unless told otherwise.
+        port: port to listen on; None has a free one chosen.
+        seed: `--random-seed` of the server.
+        arguments: further `launch_server` arguments without their leading dashes; they override the defaults.
+        environment: further variables for the server.
+        start_seconds: limit on the time until the first answer.
+    """
+
+    model_path: str
+    device: Literal["cpu", "cuda"] = "cuda"
+    tensor_parallel: int = 1
+    host: str = "127.0.0.1"
+    port: int | None = None
+    seed: int = 0
+    arguments: Mapping[str, Value] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    start_seconds: float = 600.0
+
+
+def server_arguments(spec: EngineSpec, port: int) -> dict[str, Value]:
+    """All arguments of the server, defaults of the device first, the user's last."""
+    base: dict[str, Value] = {
+        "model-path": spec.model_path,
+        "host": spec.host,
+        "port": port,
+        "tp-size": spec.tensor_parallel,
+        "random-seed": spec.seed,
+        # Readiness is proven by a real generation, which warms up as well.
+        "skip-server-warmup": True,
+        "log-level": "info",
+        "log-level-http": "warning",
+    }
+    if spec.device == "cpu":
+        base |= CPU_ARGUMENTS
+    return base | dict(spec.arguments)
+
+
+def server_command(spec: EngineSpec, port: int) -> list[str]:
+    """The command that starts the server; an argument list, never a shell line."""
+    command = [sys.executable, "-m", "sglang.launch_server"]
+    for name, value in server_arguments(spec, port).items():
+        if value is True:
+            command.append(f"--{name}")
+        elif value is not False:
+            command += [f"--{name}", str(value)]
+    return command
+
+
+def server_environment(spec: EngineSpec, scratch: str, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The whole environment of the server.
+
+    Args:
+        spec: the engine.
+        scratch: directory for the server's temporary files and sockets; removed with the engine.
+        inherited: variables of the launching process; `os.environ` when None.
+    """
+    environment = {k: v for k, v in (os.environ if inherited is None else inherited).items()}
+    for name in DROPPED_VARIABLES:
+        environment.pop(name, None)
+    environment["TMPDIR"] = scratch
+    environment["no_proxy"] = environment["NO_PROXY"] = "*"
+    # Without this, `python -m` puts the current directory first on the path, where a folder named like one of
+    # SGLang's packages would be taken for it.
+    environment["PYTHONSAFEPATH"] = "1"
+    environment["PYTHONUNBUFFERED"] = "1"
+    if spec.device == "cpu":
+        environment |= cpu.environment()
+    return environment | dict(spec.environment)

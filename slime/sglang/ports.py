@@ -1,0 +1,65 @@
+"""Choosing a TCP port for a server, and refusing one that is taken."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+
+class PortBusyError(RuntimeError):
+    """The port that was asked for is in use."""
+
+
+def bind_error(host: str, port: int) -> OSError | None:
+    """Why `host:port` cannot be bound, or None if it can. Port 0 asks for any free port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As servers do: a port in TIME_WAIT is free, a listening one is not.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error
+    return None
+
+
+def free_port(host: str = "127.0.0.1", start: int | None = None, span: int = 200) -> int:
+    """A port that is free now.
+
+    Args:
+        host: address that will be bound.
+        start: search upward from here, which keeps the engines of a node side by side; None lets the system choose.
+        span: how many ports to try from `start`.
+
+    Raises:
+        PortBusyError: every port of the span is taken.
+    """
+    if start is None:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind((host, 0))
+            return int(probe.getsockname()[1])
+    for port in range(start, start + span):
+        if bind_error(host, port) is None:
+            return port
+    raise PortBusyError(f"no free port on {host} between {start} and {start + span - 1}")
+
+
+def require_free(host: str, port: int, flag: str) -> int:
+    """Return `port` if it can be bound.
+
+    Args:
+        host: address that will be bound.
+        port: the port that the user asked for.
+        flag: the flag that asked for it; named in the message.
+
+    Raises:
+        PortBusyError: it is in use, or may not be bound; the message names a free one.
+    """
+    error = bind_error(host, port)
+    if error is None:
+        return port
+    reason = "another process listens there" if error.errno == errno.EADDRINUSE else error.strerror
+    nearest = free_port(host, start=max(port + 1, 1024)) if port < 65000 else free_port(host)
+    raise PortBusyError(
+        f"{flag} {port}: port {port} of {host} cannot be used ({reason}); "
+        f"leave the flag out to have a free port chosen, or take {nearest}, which is free now"
+    )
