@@ -1,0 +1,42 @@
+"""Errors of the experiment engine. Each message says what failed, why, and the nearest legal value.
+
+``ExperimentError``
+├── ``ExpressionError``  an expression that cannot be read or evaluated
+├── ``CatalogError``     the shipped data (fields, rules, arguments, templates) contradict themselves
+├── ``ChoiceError``      one edit that is not allowed (unknown field, wrong type, outside the limits)
+└── ``InputError``       a file that holds no usable experiment
+"""
+
+from __future__ import annotations
+
+
+class ExperimentError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class ExpressionError(ExperimentError):
+    """An expression that cannot be read or evaluated.
+
+    ``code`` is one word shared with the JavaScript twin (``name``, ``type``, ``range``, ``zero``, ``arity``, ``empty``,
+    ``syntax``), so that both engines can be compared without comparing prose.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class CatalogError(ExperimentError):
+    """The shipped data contradict themselves; the message starts with ``file:line``."""
+
+
+class ChoiceError(ExperimentError):
+    """One edit that is not allowed; ``field`` names the choice."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class InputError(ExperimentError):
+    """A file that holds no usable experiment; the message starts with ``file:line`` where a line is known."""

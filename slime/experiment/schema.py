@@ -1,0 +1,291 @@
+"""The shape of the engine's data: one class per YAML mapping in ``recipes/experiment/``.
+
+Every class forbids unknown keys and is frozen. A key typed ``Expr`` holds an expression: a YAML text is parsed, a YAML
+integer or boolean is that literal. Both engines read these objects: Python directly, the browser as JSON in which each
+expression has become its list.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainSerializer, PlainValidator, Strict, StringConstraints, model_validator
+
+from slime.experiment.errors import ExpressionError
+from slime.experiment.expression import TRUE, Expression, parse
+from slime.experiment.facts_schema import FactModel, FlagName, Words
+
+
+def _read_expression(source: Any) -> Expression:
+    if not isinstance(source, (str, int)):
+        raise ValueError(f"expected an expression (text, integer or boolean), got {source!r}")
+    try:
+        return parse(source)
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+
+
+Expr = Annotated[
+    Expression,
+    PlainValidator(_read_expression),
+    PlainSerializer(lambda expression: expression.tree, return_type=list[Any]),
+]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z0-9_]*$")]
+SlotName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")]
+ShellWord = Annotated[str, StringConstraints(pattern=r'^"\$([A-Z][A-Z0-9_]*|\{[A-Z][A-Z0-9_]*\})[A-Za-z0-9_./-]*"$')]
+"""A double-quoted shell variable with an optional fixed suffix: ``"$SAVE_DIR"``, ``"$SAVE_DIR/logs"``."""
+Scalar = Annotated[str, Strict()] | Annotated[bool, Strict()] | Annotated[int, Strict()]
+
+
+class Step(FactModel):
+    """One page of the lab's wizard."""
+
+    id: Name
+    label: Words
+
+
+class EnumValue(FactModel):
+    """One value of an enumerated choice."""
+
+    value: str
+    label: Words
+    help: Words | None = None
+
+
+class Option(FactModel):
+    """A value that the page disables while ``when`` holds; validation still judges it."""
+
+    value: str
+    when: Expr
+    why: Words
+
+
+class ChoiceField(FactModel):
+    """One choice of the experiment: a key of the flat state."""
+
+    name: Name
+    type: Literal["enum", "bool", "int", "text"]
+    values: tuple[EnumValue, ...] = Field(default=(), strict=False)
+    default: Scalar
+    from_launch: str | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    max_length: int = 2048
+    share: bool
+    step: Name
+    label: Words
+    help: Words
+    unit: Words | None = None
+    example: str | None = None
+    visible: Expr = TRUE
+    options: tuple[Option, ...] = Field(default=(), strict=False)
+
+    @model_validator(mode="after")
+    def _default_is_legal(self) -> ChoiceField:
+        if self.type == "int" and (self.minimum is None or self.maximum is None):
+            raise ValueError("an int choice needs minimum and maximum")
+        wanted = {"enum": str, "text": str, "bool": bool, "int": int}[self.type]
+        if type(self.default) is not wanted:
+            raise ValueError(f"default {self.default!r} is not of type {self.type}")
+        if self.type == "enum" and self.values and self.default not in [value.value for value in self.values]:
+            raise ValueError(f"default {self.default!r} is none of the values")
+        return self
+
+
+class Derived(FactModel):
+    """A value computed from the choices and facts; later ones may read earlier ones."""
+
+    name: Name
+    value: Expr
+    unit: str | None = None
+
+
+class Retired(FactModel):
+    """A key of earlier exports that is no choice any more: dropped with a note."""
+
+    name: Name
+    why: Words
+
+
+class FieldsFile(FactModel):
+    """``fields.yaml``."""
+
+    steps: tuple[Step, ...] = Field(strict=False)
+    fields_: tuple[ChoiceField, ...] = Field(alias="fields", strict=False)
+    derived: tuple[Derived, ...] = Field(strict=False)
+    retired: tuple[Retired, ...] = Field(default=(), strict=False)
+
+
+class Transition(FactModel):
+    """A linked change: when choice ``on`` was edited and ``when`` holds, ``set`` follows in the same step.
+
+    Rows with ``on: any`` run last, after every edit and after reading outside input.
+    """
+
+    id: Name
+    on: Name
+    when: Expr = TRUE
+    set: dict[Name, Expr]
+    announce: Words
+
+
+class TransitionsFile(FactModel):
+    """``transitions.yaml``."""
+
+    transitions: tuple[Transition, ...] = Field(strict=False)
+
+
+class Repair(FactModel):
+    """A proposed change that removes a finding; offered only after applying it on a copy proved that it does."""
+
+    id: Name
+    title: Words
+    when: Expr = TRUE
+    set: dict[Name, Expr]
+
+
+class RuleExamples(FactModel):
+    """Choices that must (``bad``) and must not (``good``) make the rule speak."""
+
+    bad: tuple[dict[str, Scalar], ...] = Field(default=(), strict=False)
+    good: tuple[dict[str, Scalar], ...] = Field(default=(), strict=False)
+
+
+class Rule(FactModel):
+    """One check: a finding appears while ``when`` holds."""
+
+    id: Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")]
+    severity: Literal["error", "note"]
+    when: Expr
+    fields_: tuple[Name, ...] = Field(default=(), alias="fields", strict=False)
+    each: tuple[Name, ...] = Field(default=(), strict=False)
+    values: dict[Name, Expr] = {}
+    message: Words
+    repair: tuple[Repair, ...] = Field(default=(), strict=False)
+    docs: str | None = None
+    source: str | None = None
+    examples: RuleExamples = RuleExamples()
+
+
+class RulesFile(FactModel):
+    """``rules.yaml``."""
+
+    rules: tuple[Rule, ...] = Field(strict=False)
+
+
+class Group(FactModel):
+    """A heading over neighbouring argument lines."""
+
+    id: Name
+    title: Words
+
+
+class ArgumentRow(FactModel):
+    """One row of the argument table; at most one of ``value``, ``shell``, ``each``, or a ``splice`` of launch flags."""
+
+    group: Name
+    target: Literal["train", "serving", "reference", "convert"] = "train"
+    flag: FlagName | None = None
+    value: Expr | None = None
+    shell: ShellWord | None = None
+    each: Expr | None = None
+    splice: Literal["training_flags", "serving_flags"] | None = None
+    when: Expr = TRUE
+    why: Words | None = None
+    fields_: tuple[Name, ...] = Field(default=(), alias="fields", strict=False)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> ArgumentRow:
+        if sum(given is not None for given in (self.value, self.shell, self.each, self.splice)) > 1:
+            raise ValueError("give one of value, shell, each or splice, or none of them for a switch")
+        if (self.splice is None) != (self.flag is not None and self.why is not None):
+            raise ValueError("a row has flag and why, or splice alone")
+        return self
+
+
+class EnvironmentRow(FactModel):
+    """A variable of the training job's environment."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")]
+    value: Expr | None = None
+    shell: ShellWord | None = None
+    when: Expr = TRUE
+    why: Words
+    fields_: tuple[Name, ...] = Field(default=(), alias="fields", strict=False)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> EnvironmentRow:
+        if (self.value is None) == (self.shell is None):
+            raise ValueError("give exactly one of value and shell")
+        return self
+
+
+class Slot(FactModel):
+    """A named value inside the fixed text of a script: digits, or a single-quoted literal.
+
+    ``raw`` leaves the quotes away; it is allowed only where no text that a user typed can reach it.
+    """
+
+    name: SlotName
+    value: Expr
+    raw: bool = False
+
+
+class BlockPart(FactModel):
+    """Lines that appear while ``when`` holds; one text for both languages, or one each."""
+
+    when: Expr = TRUE
+    text: str | Words
+
+
+class Block(FactModel):
+    """Several lines inside the fixed text of a script."""
+
+    name: SlotName
+    parts: tuple[BlockPart, ...] = Field(strict=False)
+
+
+class Override(FactModel):
+    """One server argument of one group in ``sglang.yaml``."""
+
+    key: Name
+    value: Expr
+    when: Expr = TRUE
+    why: Words
+
+
+class ServerGroup(FactModel):
+    """One entry of ``server_groups`` in ``sglang.yaml``."""
+
+    worker_type: Literal["regular", "prefill", "decode"]
+    num_gpus: Expr
+    num_gpus_per_engine: Expr
+    when: Expr = TRUE
+    overrides: tuple[Override, ...] = Field(default=(), strict=False)
+
+
+class ArgumentsFile(FactModel):
+    """``arguments.yaml``."""
+
+    groups: tuple[Group, ...] = Field(strict=False)
+    arguments: tuple[ArgumentRow, ...] = Field(strict=False)
+    environment: tuple[EnvironmentRow, ...] = Field(strict=False)
+    shell_variables: tuple[SlotName, ...] = Field(strict=False)
+    slots: tuple[Slot, ...] = Field(strict=False)
+    blocks: tuple[Block, ...] = Field(strict=False)
+    sglang: tuple[ServerGroup, ...] = Field(strict=False)
+
+
+class Preset(FactModel):
+    """A named starting point: the state that reading ``set`` gives."""
+
+    id: Name
+    label: Words
+    help: Words
+    set: dict[Name, Scalar]
+
+
+class PresetsFile(FactModel):
+    """``presets.yaml``."""
+
+    presets: tuple[Preset, ...] = Field(strict=False)
