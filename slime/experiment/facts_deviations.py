@@ -36,6 +36,8 @@ def check_deviations(recipe: LaunchFile) -> Iterator[tuple[KeyPath, str]]:
         if deviation.key in seen:
             yield path, f"{deviation.key} stands twice; one reason for one key"
         seen.add(deviation.key)
+        if deviation.key == "environment":
+            continue  # the source's variables as a whole: their names are the source value
         if deviation.key.startswith("--"):
             if deviation.key in extras and extras[deviation.key] == deviation.source_value:
                 yield (

@@ -218,7 +218,8 @@ class Dataset(FactModel):
 class Deviation(FactModel):
     """A value of this file that differs from its source recipe, and why.
 
-    `key` is a dotted key of the file, or a flag (`--name`) that the source gives and this recipe leaves out or gives otherwise.
+    `key` is a dotted key of the file, a flag (`--name`) that the source gives and this recipe leaves out or gives otherwise, or
+    `environment` for the source's variables that it leaves out.
     """
 
     key: Text
