@@ -1,0 +1,29 @@
+"""The runtime's flags: one registry, parsing, derivation, checks. No torch.
+
+``parse_args(argv)`` gives a :class:`Config` or raises :class:`ConfigError`; ``REGISTRY["--lr"]`` is a :class:`Flag`.
+"""
+
+from __future__ import annotations
+
+from slime.config.config import GROUP_TITLES, REGISTRY, Config, EvalDataset
+from slime.config.errors import ConfigError, HelpRequested, Problem
+from slime.config.flags import Flag, Registry, Text, flag
+from slime.config.resolve import as_arguments, as_values, make_config, parse_args
+
+__all__ = [
+    "GROUP_TITLES",
+    "REGISTRY",
+    "Config",
+    "ConfigError",
+    "EvalDataset",
+    "Flag",
+    "HelpRequested",
+    "Problem",
+    "Registry",
+    "Text",
+    "as_arguments",
+    "as_values",
+    "flag",
+    "make_config",
+    "parse_args",
+]

@@ -1,0 +1,1 @@
+"""The flags, one dataclass a concern."""

@@ -1,0 +1,117 @@
+"""Advantages, the policy loss and its corrections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slime.config.flags import NEWER_SLIME, flag, planned
+
+# The name of IcePop in shells, and the earlier name that existing shells carry. They are compared, not imported.
+ICEPOP = "slime.algorithms.corrections.icepop"
+ICEPOP_NAMES = (ICEPOP, "slime.backends.megatron_utils.loss.icepop_function")
+
+
+@dataclass(frozen=True)
+class AlgorithmFlags:
+    """The estimator, clipping, regularisation and how tokens are averaged."""
+
+    advantage_estimator: str = flag(
+        "grpo",
+        "优势估计方法",
+        "advantage estimator",
+        choices=("grpo", "gspo", "cispo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "ppo"),
+        only=("grpo",),
+    )
+    pg_loss_type: str | None = planned(
+        None, "策略损失的形式", "form of the policy loss", choices=("ppo", "reinforce"), since=NEWER_SLIME
+    )
+    loss_type: str = flag(
+        "policy_loss",
+        "损失类型",
+        "loss",
+        choices=("policy_loss", "sft_loss", "custom_loss"),
+        only=("policy_loss",),
+    )
+    custom_loss_function_path: str | None = planned(None, "自定义损失函数", "import path of a loss function")
+    custom_advantage_function_path: str | None = planned(None, "自定义优势函数", "import path of an advantage function")
+    custom_pg_loss_reducer_function_path: str | None = planned(
+        None, "自定义损失归约函数", "import path of a reducer of the policy loss"
+    )
+    eps_clip: float = flag(0.2, "比率裁剪的下侧宽度", "lower width of the ratio's clip", minimum=0)
+    eps_clip_high: float = flag(
+        None,
+        "比率裁剪的上侧宽度，默认同 --eps-clip",
+        "upper width of the ratio's clip, by default --eps-clip",
+        minimum=0,
+    )
+    eps_clip_c: float | None = planned(None, "双侧裁剪的常数，大于 1", "constant of the dual clip, above 1", above=1)
+    value_clip: float = planned(0.2, "价值裁剪宽度", "width of the value clip", minimum=0)
+    num_critic_only_steps: int = planned(0, "只训练 critic 的轮数", "rounds that train the critic alone", minimum=0)
+    kl_coef: float = flag(0.0, "奖励中的 KL 系数", "coefficient of the KL term in the reward", minimum=0, only=(0,))
+    use_kl_loss: bool = planned(False, "在损失中加入 KL", "add a KL term to the loss")
+    kl_loss_coef: float = planned(0.0, "损失中的 KL 系数", "coefficient of the KL term in the loss", minimum=0)
+    kl_loss_type: str = planned(
+        "k1", "KL 的估计式", "estimator of the KL term", choices=("k1", "k2", "k3", "low_var_kl")
+    )
+    use_unbiased_kl: bool = planned(False, "KL 用重要性权重修正", "weight the KL term by the importance ratio")
+    entropy_coef: float = flag(0.0, "熵奖励系数", "coefficient of the entropy bonus", minimum=0, only=(0,))
+    gamma: float = planned(1.0, "折扣因子", "discount", minimum=0, maximum=1)
+    lambd: float = planned(1.0, "GAE 的 lambda", "lambda of GAE", minimum=0, maximum=1)
+    normalize_advantages: bool = planned(False, "对整批优势做白化", "whiten the advantages of the whole batch")
+    disable_grpo_std_normalization: bool = flag(
+        False, "组内只减均值，不除标准差", "subtract the group's mean but do not divide by its deviation"
+    )
+    disable_rewards_normalization: bool = planned(False, "不做组内归一化", "do not normalise rewards inside a group")
+    calculate_per_token_loss: bool = flag(
+        False, "损失按全部 token 平均，而不是先按回答平均", "average the loss over all tokens instead of per response"
+    )
+    ref_update_interval: int | None = planned(
+        None, "每隔多少轮更新参考策略", "rounds between two updates of the reference policy", minimum=1
+    )
+    seed: int = flag(1234, "训练种子", "seed of the trainer", minimum=0, source="megatron")
+
+
+@dataclass(frozen=True)
+class CorrectionFlags:
+    """Corrections for samplers that differ from the trainer."""
+
+    use_tis: bool = flag(
+        False,
+        "截断重要性采样：用训练端与采样端的概率比加权",
+        "truncated importance sampling: weight by trainer over sampler",
+    )
+    tis_clip: float = flag(2.0, "重要性权重的上限", "upper limit of the importance weight", above=0)
+    tis_clip_low: float = flag(0.0, "重要性权重的下限", "lower limit of the importance weight", minimum=0)
+    custom_tis_function_path: str | None = flag(
+        None,
+        "替换 TIS 的函数；目前只支持 IcePop",
+        "import path of a function that replaces TIS; today IcePop alone",
+        only=ICEPOP_NAMES,
+    )
+    use_rollout_logprobs: bool = planned(
+        False, "用采样端的对数概率作旧策略", "take the sampler's log-probabilities as the old policy"
+    )
+    get_mismatch_metrics: bool = planned(
+        False, "只记录训推差异的指标", "record the metrics of the train-inference mismatch alone"
+    )
+    use_routing_replay: bool = planned(False, "训练端重放自己的专家路由", "replay the trainer's own expert routes")
+    use_rollout_routing_replay: bool = planned(
+        False, "训练端重放采样端的专家路由（R3）", "replay the sampler's expert routes in the trainer (R3)"
+    )
+    routing_replay_prefetch_microbatches: int = planned(
+        1, "预取路由的 micro-batch 数", "micro-batches whose routes are prefetched", minimum=0, since=NEWER_SLIME
+    )
+    use_score_centering: bool = planned(False, "score 中心化（SC）", "score centering (SC)", since=NEWER_SLIME)
+    score_centering_top_k: int = planned(
+        128, "SC 使用的采样端 top-k", "sampler's top-k that SC uses", minimum=1, since=NEWER_SLIME
+    )
+    use_opsm: bool = planned(False, "屏蔽偏离过大的负样本序列", "mask negative sequences that are too far off-policy")
+    opsm_delta: float = planned(1e-4, "OPSM 的 KL 阈值", "KL threshold of OPSM", minimum=0)
+    use_opd: bool = planned(False, "on-policy 蒸馏", "on-policy distillation")
+    opd_type: str | None = planned(None, "教师所在的一端", "where the teacher runs", choices=("sglang", "megatron"))
+    opd_kl_coef: float = planned(1.0, "蒸馏的 KL 系数", "coefficient of the distillation", minimum=0)
+    opd_teacher_load: str | None = planned(None, "教师 checkpoint", "checkpoint of the teacher")
+    opd_teacher_ckpt_step: int | None = planned(
+        None, "教师 checkpoint 的步", "step of the teacher's checkpoint", minimum=0
+    )
+    deterministic_mode: bool = planned(False, "训练端确定性模式", "deterministic trainer", source="megatron")

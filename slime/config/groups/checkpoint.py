@@ -1,0 +1,51 @@
+"""Checkpoints: which are read, which are written, how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slime.config.flags import flag, planned
+
+
+@dataclass(frozen=True)
+class CheckpointFlags:
+    """Folders of the model in Hugging Face and in Megatron layout."""
+
+    hf_checkpoint: str = flag(
+        None,
+        "Hugging Face 目录：引擎的权重、tokenizer 和 config.json",
+        "Hugging Face folder: the engine's weights, the tokenizer and config.json",
+        required=True,
+    )
+    model_name: str | None = planned(
+        None, "权重转换所用的模型家族名", "model family that selects the weight conversion"
+    )
+    ref_load: str | None = flag(
+        None,
+        "Megatron 分布式 checkpoint 目录：起始权重，也是参考策略",
+        "Megatron distributed checkpoint: the initial weights, and the reference policy",
+    )
+    ref_ckpt_step: int | None = planned(None, "参考 checkpoint 的步", "step of the reference checkpoint", minimum=0)
+    load: str | None = flag(
+        None,
+        "恢复训练的 checkpoint 目录；没有 tracker 文件时改用 --ref-load",
+        "checkpoint folder to resume from; without a tracker file --ref-load is used",
+    )
+    ckpt_step: int | None = planned(None, "恢复到指定的步", "resume from this step", minimum=0, source="megatron")
+    save: str | None = flag(None, "保存 checkpoint 的目录", "folder that receives the checkpoints")
+    save_interval: int | None = flag(
+        None, "每隔多少轮保存一次；最后一轮总会保存", "rounds between two saves; the last round always saves", minimum=1
+    )
+    save_hf: str | None = planned(
+        None,
+        "同时导出 Hugging Face 权重，路径可含 {rollout_id}",
+        "also export Hugging Face weights; the path may contain {rollout_id}",
+    )
+    async_save: bool = planned(False, "后台保存", "save in the background", source="megatron")
+    no_save_optim: bool = planned(False, "不保存优化器状态", "do not save the optimizer", source="megatron")
+    no_load_optim: bool = planned(False, "不恢复优化器状态", "do not load the optimizer", source="megatron")
+    no_load_rng: bool = planned(False, "不恢复随机数状态", "do not load the random state", source="megatron")
+    finetune: bool = planned(
+        False, "只取权重，从第 0 轮开始", "take the weights alone and start at round 0", source="megatron"
+    )
+    start_rollout_id: int | None = planned(None, "从第几轮开始", "round to start at", minimum=0)

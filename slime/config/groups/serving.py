@@ -1,0 +1,188 @@
+"""SGLang: the server's own flags with the prefix ``--sglang-``, and the flags that describe a group of servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slime.config.flags import flag, planned
+
+
+@dataclass(frozen=True)
+class ServingFlags:
+    """Flags of the SGLang server. None means that the server's own default stands."""
+
+    sglang_server_concurrency: int = flag(
+        512, "每个引擎同时处理的请求数", "requests in flight per engine", minimum=1, maximum=8192
+    )
+    sglang_mem_fraction_static: float | None = flag(
+        None,
+        "权重和 KV 缓存占用的显存比例",
+        "fraction of the memory for weights and KV cache",
+        above=0,
+        maximum=1,
+        source="sglang",
+    )
+    sglang_context_length: int | None = flag(
+        None, "引擎的上下文长度", "context length of the engine, in tokens", minimum=2, source="sglang"
+    )
+    sglang_max_total_tokens: int | None = flag(
+        None, "KV 缓存的 token 总数", "tokens in the KV cache", minimum=1, source="sglang"
+    )
+    sglang_max_running_requests: int | None = flag(
+        None, "引擎同时运行的请求数", "requests that the engine runs at once", minimum=1, source="sglang"
+    )
+    sglang_dtype: str | None = flag(
+        None,
+        "引擎的权重精度；CPU 上默认 float32",
+        "precision of the engine's weights; float32 by default on a CPU",
+        choices=("auto", "half", "float16", "bfloat16", "float", "float32"),
+        source="sglang",
+    )
+    sglang_attention_backend: str | None = flag(
+        None,
+        "引擎的注意力实现；CPU 上默认 torch_native",
+        "attention of the engine; torch_native by default on a CPU",
+        choices=("torch_native", "flashinfer", "fa3", "triton", "nsa", "trtllm_mha", "trtllm_mla"),
+        only=("torch_native",),
+        source="sglang",
+    )
+    sglang_chunked_prefill_size: int | None = flag(
+        None, "一次 prefill 的最大 token 数", "tokens of one prefill chunk", minimum=-1, source="sglang"
+    )
+    sglang_log_level: str | None = flag(
+        None,
+        "引擎的日志级别",
+        "log level of the engine",
+        choices=("debug", "info", "warning", "error", "critical"),
+        source="sglang",
+    )
+    sglang_watchdog_timeout: float | None = flag(
+        None, "引擎的看门狗时限（秒）", "watchdog of the engine, in seconds", above=0, source="sglang"
+    )
+    sglang_disable_overlap_schedule: bool = planned(
+        False, "关闭引擎的重叠调度；CPU 上总是关闭", "no overlapped scheduling; always off on a CPU", source="sglang"
+    )
+    sglang_enable_dp_attention: bool = planned(
+        False, "引擎的数据并行注意力", "data-parallel attention in the engine", source="sglang"
+    )
+    sglang_dp_size: int | None = planned(
+        None, "引擎的数据并行", "data parallelism in the engine", minimum=1, source="sglang"
+    )
+    sglang_enable_dp_lm_head: bool = planned(
+        False, "引擎的数据并行 LM head", "data-parallel LM head in the engine", source="sglang"
+    )
+    sglang_moe_dense_tp_size: int | None = planned(
+        None,
+        "MoE 模型 dense 层的张量并行",
+        "tensor parallelism of an MoE model's dense layers",
+        minimum=1,
+        source="sglang",
+    )
+    sglang_ep_size: int | None = planned(
+        None, "引擎的专家并行", "expert parallelism in the engine", minimum=1, source="sglang"
+    )
+    sglang_moe_a2a_backend: str | None = planned(
+        None,
+        "引擎的专家通信",
+        "all-to-all of the engine's experts",
+        choices=("none", "deepep", "mooncake"),
+        source="sglang",
+    )
+    sglang_moe_runner_backend: str | None = planned(
+        None, "引擎的专家计算", "kernel of the engine's experts", source="sglang"
+    )
+    sglang_deepep_mode: str | None = planned(
+        None, "DeepEP 的模式", "mode of DeepEP", choices=("auto", "normal", "low_latency"), source="sglang"
+    )
+    sglang_page_size: int | None = planned(
+        None, "KV 缓存的页大小", "page size of the KV cache", minimum=1, source="sglang"
+    )
+    sglang_kv_cache_dtype: str | None = planned(
+        None,
+        "KV 缓存的精度",
+        "precision of the KV cache",
+        choices=("auto", "fp8_e5m2", "fp8_e4m3", "bf16", "bfloat16"),
+        source="sglang",
+    )
+    sglang_nsa_decode_backend: str | None = planned(None, "NSA 的 decode 实现", "decode kernel of NSA", source="sglang")
+    sglang_nsa_prefill_backend: str | None = planned(
+        None, "NSA 的 prefill 实现", "prefill kernel of NSA", source="sglang"
+    )
+    sglang_mamba_scheduler_strategy: str | None = planned(
+        None,
+        "混合模型的状态缓存策略",
+        "state-cache strategy of hybrid models",
+        choices=("auto", "no_buffer", "extra_buffer"),
+        source="sglang",
+    )
+    sglang_mamba_ssm_dtype: str | None = planned(
+        None,
+        "混合模型的状态精度",
+        "precision of the state of hybrid models",
+        choices=("float32", "bfloat16", "float16"),
+        source="sglang",
+    )
+    sglang_mamba_full_memory_ratio: float | None = planned(
+        None, "状态缓存与 KV 缓存的字节比", "bytes of state cache over bytes of KV cache", above=0, source="sglang"
+    )
+    sglang_cuda_graph_max_bs: int | None = planned(
+        None, "CUDA graph 的最大批", "largest batch with a CUDA graph", minimum=1, source="sglang"
+    )
+    sglang_cuda_graph_bs: tuple[int, ...] | None = planned(
+        None, "CUDA graph 的批大小", "batch sizes with a CUDA graph", minimum=1, source="sglang"
+    )
+    sglang_speculative_algorithm: str | None = planned(
+        None,
+        "投机采样算法",
+        "speculative decoding",
+        choices=("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM"),
+        source="sglang",
+    )
+    sglang_speculative_num_steps: int | None = planned(
+        None, "投机采样的步数", "steps of the draft", minimum=1, source="sglang"
+    )
+    sglang_speculative_eagle_topk: int | None = planned(
+        None, "草稿每步的分支数", "branches of the draft per step", minimum=1, source="sglang"
+    )
+    sglang_speculative_num_draft_tokens: int | None = planned(
+        None, "一次验证的草稿 token 数", "draft tokens per verification", minimum=1, source="sglang"
+    )
+    sglang_speculative_draft_model_path: str | None = planned(None, "草稿模型", "draft model", source="sglang")
+    sglang_speculative_draft_attention_backend: str | None = planned(
+        None, "草稿模型的注意力实现", "attention of the draft model", source="sglang"
+    )
+    sglang_enable_deterministic_inference: bool = planned(
+        False, "引擎的确定性模式", "deterministic engine", source="sglang"
+    )
+    sglang_enable_hierarchical_cache: bool = planned(
+        False, "分层 KV 缓存（HiCache）", "hierarchical KV cache (HiCache)", source="sglang"
+    )
+    sglang_hicache_ratio: float | None = planned(
+        None, "主机缓存与显存缓存之比", "host cache over device cache", above=0, source="sglang"
+    )
+    sglang_disaggregation_transfer_backend: str | None = planned(
+        None,
+        "PD 分离的传输",
+        "transfer of PD disaggregation",
+        choices=("mooncake", "nixl", "ascend", "fake", "mori"),
+        source="sglang",
+    )
+    sglang_disaggregation_ib_device: str | None = planned(
+        None, "PD 分离的 RDMA 网卡，逗号分隔", "RDMA devices of PD disaggregation, separated by commas", source="sglang"
+    )
+    sglang_tool_call_parser: str | None = planned(None, "工具调用的解析器", "parser of tool calls", source="sglang")
+    sglang_reasoning_parser: str | None = planned(None, "思考内容的解析器", "parser of reasoning", source="sglang")
+    sglang_router_ip: str | None = planned(None, "已有路由器的地址", "address of a router that already runs")
+    sglang_router_port: int | None = planned(
+        None, "已有路由器的端口", "port of a router that already runs", minimum=1, maximum=65535
+    )
+    sglang_router_request_timeout_secs: int = planned(
+        14400, "路由器的请求时限（秒）", "time limit of a request in the router, in seconds", minimum=1
+    )
+    router_policy: str | None = planned(None, "路由策略", "policy of the router", source="sglang")
+    sglang_config: str | None = planned(
+        None, "服务组的描述文件（YAML）", "file that describes groups of servers (YAML)"
+    )
+    prefill_num_servers: int | None = planned(
+        None, "PD 分离中 prefill 引擎的个数", "prefill engines of PD disaggregation", minimum=1
+    )

@@ -1,0 +1,205 @@
+"""The training step: batch, optimizer, parallel sizes, numerics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slime.config.flags import flag, planned
+
+
+@dataclass(frozen=True)
+class BatchFlags:
+    """How the samples of a round become optimizer steps and micro-batches. Sizes are samples or tokens."""
+
+    global_batch_size: int = flag(
+        None,
+        "一次优化器更新的样本数，默认为整轮",
+        "samples of one optimizer step, by default the whole round",
+        minimum=1,
+        source="megatron",
+    )
+    num_steps_per_rollout: int | None = flag(
+        None,
+        "每轮的更新次数，与 --global-batch-size 二选一",
+        "optimizer steps per round, instead of --global-batch-size",
+        minimum=1,
+    )
+    micro_batch_size: int = flag(
+        1,
+        "固定大小的 micro-batch 的样本数",
+        "samples of a micro-batch of fixed size",
+        minimum=1,
+        source="megatron",
+        only=(1,),
+    )
+    use_dynamic_batch_size: bool = flag(
+        False, "按 token 数装箱 micro-batch", "pack micro-batches by their number of tokens"
+    )
+    max_tokens_per_gpu: int | None = flag(
+        None, "每张 GPU 一个 micro-batch 的最大 token 数", "tokens of one micro-batch on one GPU", minimum=1
+    )
+    log_probs_max_tokens_per_gpu: int | None = planned(
+        None,
+        "计算对数概率时的最大 token 数",
+        "tokens of one micro-batch when log-probabilities are computed",
+        minimum=1,
+    )
+    log_probs_chunk_size: int = planned(
+        -1,
+        "分块计算对数概率的行数；-1 为不分块",
+        "rows per chunk of the log-probabilities; -1 means one chunk",
+        minimum=-1,
+    )
+    data_pad_size_multiplier: int = planned(
+        128, "打包后长度补齐到 TP 的多少倍", "packed length is padded to this many times TP", minimum=1
+    )
+    balance_data: bool = planned(False, "在数据并行组之间平衡计算量", "balance the work between data-parallel ranks")
+    balance_by_flops: bool = planned(False, "按 FLOPs 平衡", "balance by FLOPs")
+    recompute_loss_function: bool = planned(False, "重计算损失", "recompute the loss in the backward pass")
+    allgather_cp: bool = planned(False, "DSA 的连续 CP 布局", "contiguous context-parallel layout (DSA)")
+
+
+@dataclass(frozen=True)
+class OptimizerFlags:
+    """Adam and its schedule."""
+
+    optimizer: str = flag("adam", "优化器", "optimizer", choices=("adam", "sgd"), only=("adam",), source="megatron")
+    lr: float = flag(1e-6, "学习率", "learning rate", above=0, source="megatron")
+    min_lr: float = planned(0.0, "学习率下限", "lower limit of the learning rate", minimum=0, source="megatron")
+    lr_warmup_iters: int = flag(
+        0,
+        "学习率线性升高的更新次数",
+        "optimizer steps over which the learning rate rises",
+        minimum=0,
+        source="megatron",
+    )
+    lr_decay_style: str = flag(
+        "constant",
+        "学习率的衰减方式",
+        "how the learning rate decays",
+        choices=("constant", "linear", "cosine", "inverse-square-root", "WSD"),
+        only=("constant",),
+        source="megatron",
+    )
+    weight_decay: float = flag(0.01, "权重衰减", "weight decay", minimum=0, source="megatron")
+    adam_beta1: float = flag(0.9, "Adam 的 beta1", "beta1 of Adam", minimum=0, maximum=0.999999, source="megatron")
+    adam_beta2: float = flag(0.999, "Adam 的 beta2", "beta2 of Adam", minimum=0, maximum=0.999999, source="megatron")
+    adam_eps: float = flag(1e-8, "Adam 的 eps", "eps of Adam", above=0, source="megatron")
+    clip_grad: float = flag(
+        1.0, "梯度范数上限；0 为不裁剪", "limit of the gradient norm; 0 means none", minimum=0, source="megatron"
+    )
+    optimizer_cpu_offload: bool = planned(
+        False, "优化器状态放在主机内存", "keep the optimizer in host memory", source="megatron"
+    )
+    overlap_cpu_optimizer_d2h_h2d: bool = planned(
+        False, "优化器的计算与传输重叠", "overlap the optimizer's transfers with its work", source="megatron"
+    )
+    use_precision_aware_optimizer: bool = planned(
+        False, "优化器状态用自己的精度", "keep the optimizer's state in its own precision", source="megatron"
+    )
+    use_distributed_optimizer: bool = planned(False, "分布式优化器", "distributed optimizer", source="megatron")
+    use_stateless_adam: bool = planned(False, "不保存矩的 Adam", "Adam that keeps no moments")
+    reset_optimizer_states: bool = planned(False, "每轮清空优化器状态", "clear the optimizer after each round")
+
+
+@dataclass(frozen=True)
+class ParallelFlags:
+    """Parallel sizes of the trainer, in GPUs."""
+
+    tensor_model_parallel_size: int = flag(1, "张量并行", "tensor parallelism", minimum=1, only=(1,), source="megatron")
+    pipeline_model_parallel_size: int = flag(
+        1, "流水线并行", "pipeline parallelism", minimum=1, only=(1,), source="megatron"
+    )
+    context_parallel_size: int = flag(1, "上下文并行", "context parallelism", minimum=1, only=(1,), source="megatron")
+    expert_model_parallel_size: int = flag(1, "专家并行", "expert parallelism", minimum=1, only=(1,), source="megatron")
+    expert_tensor_parallel_size: int = flag(
+        1, "专家内的张量并行", "tensor parallelism inside experts", minimum=1, only=(1,), source="megatron"
+    )
+    sequence_parallel: bool = planned(
+        False, "序列并行，与张量并行一起用", "sequence parallelism, together with tensor parallelism", source="megatron"
+    )
+    decoder_first_pipeline_num_layers: int | None = planned(
+        None, "第一个流水线阶段的层数", "layers of the first pipeline stage", minimum=1, source="megatron"
+    )
+    decoder_last_pipeline_num_layers: int | None = planned(
+        None, "最后一个流水线阶段的层数", "layers of the last pipeline stage", minimum=1, source="megatron"
+    )
+    moe_token_dispatcher_type: str | None = planned(
+        None,
+        "专家之间分发 token 的方式",
+        "how tokens travel between experts",
+        choices=("allgather", "alltoall", "flex"),
+        source="megatron",
+    )
+    moe_enable_deepep: bool = planned(False, "用 DeepEP 分发 token", "dispatch tokens with DeepEP", source="megatron")
+
+
+@dataclass(frozen=True)
+class NumericsFlags:
+    """Precision, dropout, recomputation, attention kernels."""
+
+    attention_dropout: float = flag(
+        0.0,
+        "注意力 dropout；RL 中必须为 0",
+        "dropout of the attention; RL needs 0",
+        minimum=0,
+        maximum=1,
+        source="megatron",
+    )
+    hidden_dropout: float = flag(
+        0.0,
+        "隐藏层 dropout；RL 中必须为 0",
+        "dropout of the hidden states; RL needs 0",
+        minimum=0,
+        maximum=1,
+        source="megatron",
+    )
+    attention_softmax_in_fp32: bool = flag(
+        False, "softmax 用 FP32", "compute the attention's softmax in FP32", source="megatron"
+    )
+    accumulate_allreduce_grads_in_fp32: bool = flag(
+        False, "梯度用 FP32 累加", "accumulate gradients in FP32", source="megatron"
+    )
+    attention_backend: str = flag(
+        "auto",
+        "训练端的注意力实现；CPU 上用 PyTorch 的实现",
+        "attention of the trainer; a CPU uses PyTorch's own",
+        choices=("auto", "flash", "fused", "unfused", "local"),
+        source="megatron",
+    )
+    bf16: bool | None = planned(
+        None, "训练用 BF16；CPU 上为 FP32", "train in BF16; a CPU trains in FP32", source="megatron"
+    )
+    fp16: bool = planned(False, "训练用 FP16", "train in FP16", source="megatron")
+    fp8_format: str | None = planned(
+        None, "FP8 训练的格式", "format of FP8 training", choices=("e4m3", "hybrid"), source="megatron"
+    )
+    fp8_recipe: str | None = planned(
+        None,
+        "FP8 训练的缩放方式",
+        "scaling of FP8 training",
+        choices=("blockwise", "tensorwise", "delayed", "mxfp8"),
+        source="megatron",
+    )
+    recompute_granularity: str | None = planned(
+        None,
+        "激活重计算的范围",
+        "what activation recomputation covers",
+        choices=("full", "selective"),
+        source="megatron",
+    )
+    recompute_method: str | None = planned(
+        None, "激活重计算的方法", "how activations are recomputed", choices=("uniform", "block"), source="megatron"
+    )
+    recompute_num_layers: int | None = planned(
+        None, "每段重计算的层数", "layers per recomputed block", minimum=1, source="megatron"
+    )
+    mtp_num_layers: int | None = planned(None, "训练的 MTP 层数", "MTP layers to train", minimum=1, source="megatron")
+    enable_mtp_training: bool = planned(False, "训练 MTP 层", "train the MTP layers")
+    mtp_loss_scaling_factor: float = planned(
+        0.2, "MTP 损失系数", "coefficient of the MTP loss", minimum=0, source="megatron"
+    )
+    qwen_gdn_backend: str = planned(
+        "fla", "Gated DeltaNet 的实现", "kernel of the gated delta net", choices=("fla", "flashqla")
+    )
+    freeze_indexer: bool = planned(False, "冻结 DSA 的 indexer", "freeze the indexer of DSA")

@@ -1,0 +1,58 @@
+"""Flags of the systems underneath that the runtime sets itself: refused by name, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_SERVER = {
+    "model-path": "the engine serves --hf-checkpoint",
+    "tokenizer-path": "the tokenizer is the one of --hf-checkpoint",
+    "config": "give --config FILE to slime itself",
+    "trust-remote-code": "code of a checkpoint is never run",
+    "random-seed": "derived from --rollout-seed and the engine's rank",
+    "enable-memory-saver": "derived from the placement",
+    "tp-size": "derived from --rollout-num-gpus-per-engine",
+    "tensor-parallel-size": "derived from --rollout-num-gpus-per-engine",
+    "host": "the engine listens where the runtime can reach it, on the loopback address on one machine",
+    "port": "a free port is chosen for each engine",
+    "nnodes": "derived from the placement",
+    "node-rank": "derived from the placement",
+    "dist-init-addr": "derived from the placement",
+    "gpu-id-step": "derived from the placement",
+    "base-gpu-id": "derived from the placement",
+    "nccl-port": "a free port is chosen for each engine",
+    "device": "give --device",
+    "skip-server-warmup": "always set",
+    "enable-return-routed-experts": "derived from --use-rollout-routing-replay",
+    "disaggregation-mode": "derived from --prefill-num-servers or --sglang-config",
+    "load-format": "weights come from --hf-checkpoint, then from the trainer",
+}
+
+_DIMENSION = "model dimensions come from config.json of --hf-checkpoint, so they cannot disagree with it"
+
+_DIMENSIONS = (
+    "num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads", "group-query-attention",
+    "num-query-groups", "kv-channels", "vocab-size", "padded-vocab-size",
+    "rotary-base", "rotary-percent", "norm-epsilon",
+    "layernorm-epsilon", "normalization", "swiglu", "disable-bias-linear", "add-qkv-bias", "qk-layernorm",
+    "untie-embeddings-and-output-weights", "position-embedding-type", "use-rotary-position-embeddings",
+    "max-position-embeddings", "seq-length", "num-experts", "moe-router-topk", "moe-ffn-hidden-size",
+    "moe-shared-expert-intermediate-size", "moe-layer-freq", "multi-latent-attention", "q-lora-rank", "kv-lora-rank",
+    "make-vocab-size-divisible-by",
+)  # fmt: skip
+
+_OTHERS = {
+    "--custom-config-path": "give --config FILE: it is merged before anything is derived, and its keys are checked",
+    "--tokenizer-type": "the tokenizer is the one of --hf-checkpoint",
+    "--tokenizer-model": "the tokenizer is the one of --hf-checkpoint",
+    "--train-iters": "derived from --num-rollout and the batch sizes",
+    "--distributed-backend": "derived from --device: gloo on a CPU, NCCL on GPUs",
+    "--wandb-key": "a secret on a command line is visible to everybody; export WANDB_API_KEY",
+    "--trust-remote-code": "code of a checkpoint is never run",
+}
+
+REFUSED: Mapping[str, str] = {
+    **{f"--sglang-{name}": reason for name, reason in _SERVER.items()},
+    **{f"--{name}": _DIMENSION for name in _DIMENSIONS},
+    **_OTHERS,
+}

@@ -1,0 +1,131 @@
+"""The whole way of a configuration: merge all sources, derive, validate."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slime.config.config import REGISTRY, Config
+from slime.config.derive import derive
+from slime.config.errors import ConfigError, HelpRequested, Problem
+from slime.config.helptext import help_text
+from slime.config.layers import read_file
+from slime.config.parsing import (
+    HELP,
+    Assignment,
+    ConfigFile,
+    planned_problem,
+    read_arguments,
+    unknown,
+)
+from slime.config.validate import validate
+from slime.config.values import ValueProblem, from_data
+
+
+def parse_args(argv: Sequence[str]) -> Config:
+    """Turn the words after ``slime train`` into a resolved configuration.
+
+    Files and flags are merged in the order in which they stand, later ones win; then derived values are filled;
+    then everything is checked. Raises ConfigError with every problem found, HelpRequested for ``--help``.
+    """
+    if any(word in HELP for word in argv):
+        raise HelpRequested(help_text(language()))
+    found, problems = read_arguments(argv)
+    merged: list[Assignment] = []
+    for item in found:
+        if isinstance(item, ConfigFile):
+            from_file, file_problems = read_file(item.path)
+            merged.extend(from_file)
+            problems.extend(file_problems)
+        else:
+            merged.append(item)
+    return _resolve(merged, problems)
+
+
+def make_config(**values: Any) -> Config:
+    """Build a configuration from Config fields, with the same derivation and checks as :func:`parse_args`.
+
+    Raises ConfigError.
+    """
+    merged: list[Assignment] = []
+    problems: list[Problem] = []
+    for field, value in values.items():
+        name = "--" + field.replace("_", "-")
+        one = REGISTRY.get(name)
+        if one is None:
+            problems.append(unknown(name, "call"))
+            continue
+        try:
+            data = list(value) if isinstance(value, tuple) else value
+            merged.append(Assignment(one, from_data(one, data), "call"))
+        except ValueProblem as error:
+            problems.append(Problem("cfg", str(error), flags=(name,)))
+    return _resolve(merged, problems)
+
+
+def _resolve(merged: Sequence[Assignment], problems: list[Problem]) -> Config:
+    last = {item.flag.field: item for item in merged}
+    problems.extend(problem for item in last.values() if (problem := planned_problem(item)) is not None)
+    given = {field: item.value for field, item in last.items()}
+    config = Config(**given, origins={field: item.origin for field, item in last.items()})
+    missing = missing_flags(config)
+    # With a required value missing there is nothing to derive from, and a value that was refused would only be
+    # refused again, under another name, by what is derived from its default.
+    if not missing and not problems:
+        config = derive(config)
+        problems.extend(one for one in validate(config) if one.severity == "error")
+    problems.extend(missing)
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def missing_flags(config: Config) -> list[Problem]:
+    """The required flags that nothing gave."""
+    return [
+        Problem("cfg", f"{one.name} is required", one.help.en, (one.name,))
+        for one in REGISTRY.values()
+        if one.required and getattr(config, one.field) in (None, "")
+    ]
+
+
+def language(environ: Mapping[str, str] | None = None) -> str:
+    """``zh`` or ``en`` for help texts: SLIME_LANG, else the first locale variable that is set."""
+    environ = os.environ if environ is None else environ
+    for name in ("SLIME_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        value = environ.get(name, "")
+        if value:
+            return "zh" if value.lower().startswith("zh") else "en"
+    return "en"
+
+
+def as_values(config: Config) -> dict[str, Any]:
+    """Every flag's value by its name, in registry order, JSON-ready."""
+    values = {one.name: getattr(config, one.field) for one in REGISTRY.values()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def as_arguments(config: Config) -> list[str]:
+    """The shortest command line that gives this configuration again, without derived values and defaults."""
+    words: list[str] = []
+    for field in dataclasses.fields(config):
+        if field.name == "origins" or config.origins.get(field.name, "derived") == "derived":
+            continue
+        one = REGISTRY.by_field(field.name)
+        words.extend(_words(one.name, one.switch, getattr(config, field.name)))
+    return words
+
+
+def _words(name: str, switch: bool, value: Any) -> list[str]:
+    import json
+
+    if value is None:
+        return []
+    if switch:
+        return [name if value else f"{name}=false"]
+    if isinstance(value, tuple):
+        return [name, *(str(item) for item in value)]
+    text = json.dumps(value) if isinstance(value, dict) else str(value)
+    return [f"{name}={text}"] if text.startswith("--") else [name, text]
