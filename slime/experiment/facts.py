@@ -1,7 +1,7 @@
 """Load the facts: every model, every recipe and the container images.
 
-`load_facts()` reads `recipes/`, checks the shape of each file (`facts_schema`) and then its arithmetic (`facts_checks`), and
-reports everything that is wrong at once, each with its file, line and key.
+`load_facts()` reads `recipes/`, checks the shape of each file (`facts_schema`) and then its arithmetic
+(`facts_checks`), and reports everything that is wrong at once, each with its file, line and key.
 """
 
 from __future__ import annotations

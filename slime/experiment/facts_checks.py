@@ -1,7 +1,8 @@
 """The arithmetic that a fact file must satisfy before anybody builds on it.
 
-A check yields `Problem`s: the key that is wrong, its numbers, why it cannot work in one clause, and the nearest legal values.
-The rules are Megatron-Core's and SGLang's own; without them a wrong number would show up on the cluster, minutes after start.
+A check yields `Problem`s: the key that is wrong, its numbers, why it cannot work in one clause, and the nearest legal
+values. The rules are Megatron-Core's and SGLang's own; without them a wrong number would show up on the cluster,
+minutes after start.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ def check_model(model: ModelFile) -> Iterator[Problem]:
     hybrid = model.hybrid
     if hybrid is not None and hybrid.linear_layers + hybrid.attention_layers != model.layers:
         right = model.layers - hybrid.attention_layers
-        total = f"{hybrid.linear_layers} linear + {hybrid.attention_layers} attention layers are not the {model.layers} layers"
-        yield Problem(("hybrid", "linear_layers"), f"{total}; {right} would be")
+        total = f"{hybrid.linear_layers} linear + {hybrid.attention_layers} attention layers"
+        yield Problem(("hybrid", "linear_layers"), f"{total} are not the {model.layers} layers; {right} would be")
 
 
 def _check_router_groups(model: ModelFile) -> Iterator[Problem]:
@@ -198,7 +199,7 @@ def _check_split(at: KeyPath, pp: int, first: int | None, last: int | None, mode
     for number in range(1, pp):
         start = sum(stages[:number]) + 1
         if start > model.dsa.index_offset and (start - model.dsa.index_offset) % model.dsa.index_frequency:
-            message = f"stage {number + 1} begins at layer {start}, which reuses the index of an earlier layer on another stage"
+            message = f"stage {number + 1} begins at layer {start}, which reuses the index of a layer on another stage"
             layers = _alternatives(_index_layers_near(model, start))
             yield Problem((*at, key), f"{message}; nearest layers that compute one: {layers}")
 
@@ -222,7 +223,7 @@ def _check_engine(recipe: LaunchFile, model: ModelFile) -> Iterator[Problem]:
         )
     elif model.heads % (engine.gpus // engine.dp):
         width = engine.gpus // engine.dp
-        message = f"{model.heads} heads do not divide over the {width} GPUs of a data-parallel rank (gpus {engine.gpus} / dp {engine.dp})"
+        message = f"{model.heads} heads do not divide over the {engine.gpus} / dp {engine.dp} = {width} GPUs of a rank"
         yield Problem(("engine", "dp"), message)
     if engine.ep and model.moe is None:
         yield Problem(("engine", "ep"), f"is {engine.ep}, but {model.display} has no experts; write 0")
@@ -240,12 +241,12 @@ def _check_batch(recipe: LaunchFile) -> Iterator[Problem]:
     answers = batch.prompts * batch.samples
     if answers % batch.global_:
         near = near_divisors(answers, batch.global_)
-        message = f"{batch.prompts} prompts x {batch.samples} samples = {answers} answers do not divide into steps of {batch.global_}"
+        message = f"{batch.prompts} prompts x {batch.samples} samples = {answers} do not make steps of {batch.global_}"
         yield Problem(("batch", "global"), f"{message}; nearest: {near}")
     dp = max(1, recipe.nodes * recipe.gpus_per_node // (parallel.tp * parallel.pp * parallel.cp))
     if batch.global_ % dp:
-        message = f"{batch.global_} answers of a step do not divide over {dp} data-parallel ranks; nearest: {near_multiples(dp, batch.global_)}"
-        yield Problem(("batch", "global"), message)
+        message = f"{batch.global_} answers of a step do not divide over {dp} data-parallel ranks"
+        yield Problem(("batch", "global"), f"{message}; nearest: {near_multiples(dp, batch.global_)}")
 
 
 def _check_conversion(recipe: LaunchFile, model: ModelFile) -> Iterator[Problem]:
@@ -271,7 +272,8 @@ def _check_conversion(recipe: LaunchFile, model: ModelFile) -> Iterator[Problem]
         return
     for name, product in (("tp * pp", tp * pp), ("ep * etp * pp", ep * etp * pp)):
         if ranks % product:
-            message = f"{conversion.nodes} nodes x {recipe.gpus_per_node} = {ranks} ranks do not divide by conversion {name} = {product}"
+            total = f"{conversion.nodes} nodes x {recipe.gpus_per_node} = {ranks} ranks"
+            message = f"{total} do not divide by conversion {name} = {product}"
             step = product // math.gcd(product, recipe.gpus_per_node)
             yield Problem(
                 ("conversion", "nodes"), f"{message}; nearest nodes: {near_multiples(step, conversion.nodes)}"

@@ -1,7 +1,8 @@
 """Deviations: where a recipe differs from the script that it comes from, each with its reason.
 
-A deviation that names a key which does not exist, or a value that does not differ, is a wrong statement about the recipe, so it
-is refused like a wrong number. Whether every difference *is* stated is tested against the source scripts' numbers.
+A deviation that names a key which does not exist, or a value that does not differ, is a wrong statement about the
+recipe, so it is refused like a wrong number. Whether every difference *is* stated is tested against the source
+scripts' numbers.
 """
 
 from __future__ import annotations

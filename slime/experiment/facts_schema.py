@@ -1,7 +1,7 @@
 """The shape of the fact files: what a model is, what a recipe is, which container images exist.
 
-One class per YAML mapping. Unknown keys are refused, types are strict (a number in quotes is text, `true` is not 1), and every
-object is frozen. Numbers that must not be rounded (learning rates, betas) are decimal text from end to end.
+One class per YAML mapping. Unknown keys are refused, types are strict (a number in quotes is text, `true` is not 1),
+and every object is frozen. Numbers that must not be rounded (learning rates, betas) are decimal text from end to end.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Mla(FactModel):
 class Dsa(FactModel):
     """DeepSeek sparse attention with an index shared across layers.
 
-    Layers 1 to `index_offset` compute their own index; after them every `index_frequency`-th layer does, and the layers between
-    reuse it. A pipeline stage must therefore begin on a layer that computes.
+    Layers 1 to `index_offset` compute their own index; after them every `index_frequency`-th layer does, and the
+    layers between reuse it. A pipeline stage must therefore begin on a layer that computes.
     """
 
     index_frequency: Positive
@@ -132,7 +132,7 @@ class Parallel(FactModel):
 
 
 class Engine(FactModel):
-    """One serving engine: its GPUs, the data-parallel ranks inside it, and its expert parallelism (0 = the flag is not given)."""
+    """One serving engine: its GPUs, its data-parallel ranks, its expert parallelism (0: the flag is not given)."""
 
     gpus: Positive
     dp: Positive
@@ -218,8 +218,8 @@ class Dataset(FactModel):
 class Deviation(FactModel):
     """A value of this file that differs from its source recipe, and why.
 
-    `key` is a dotted key of the file, a flag (`--name`) that the source gives and this recipe leaves out or gives otherwise, or
-    `environment` for the source's variables that it leaves out.
+    `key` is a dotted key of the file, a flag (`--name`) that the source gives and this recipe leaves out or gives
+    otherwise, or `environment` for the source's variables that it leaves out.
     """
 
     key: Text

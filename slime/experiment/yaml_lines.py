@@ -1,15 +1,17 @@
 """YAML with the line of every key.
 
-A message about a configuration file is only useful if it names the line. `load_yaml_with_lines` reads one document into plain
-Python data and returns, next to it, where each key and list item stands.
+A message about a configuration file is only useful if it names the line. `load_yaml_with_lines` reads one document
+into plain Python data and returns, next to it, where each key and list item stands.
 
-Three rules of YAML 1.1 surprise people who write configuration, so the YAML 1.2 core schema is used instead: `on`, `off`, `yes`
-and `no` are words (not booleans), `010` is ten (not eight), and a date is text. Duplicate keys, keys that are not text, anchors
-and tags are refused: the first two are mistakes, the last two make a small file able to ask for a large amount of work.
+Three rules of YAML 1.1 surprise people who write configuration, so the YAML 1.2 core schema is used instead: `on`,
+`off`, `yes` and `no` are words (not booleans), `010` is ten (not eight), and a date is text. Duplicate keys, keys
+that are not text, anchors and tags are refused: the first two are mistakes, the last two make a small file able to
+ask for a large amount of work.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -34,7 +36,9 @@ class YamlError(ValueError):
 class _CoreLoader(yaml.SafeLoader):
     """SafeLoader with the scalars of the YAML 1.2 core schema."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+
+# An own, empty table: YAML 1.1's scalars stay with SafeLoader.
+_CoreLoader.yaml_implicit_resolvers = {}
 
 
 def _resolver(tag: str, pattern: str, first: str) -> None:
@@ -50,11 +54,11 @@ _CoreLoader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|n
 def load_yaml_with_lines(text: str) -> tuple[Any, dict[Path, int]]:
     """Read one YAML document.
 
-    Returns the data (dict, list, str, int, float, bool or None) and the zero-based line of each path: of the key for a mapping
-    entry, of the item for a list entry, of the first token for the root `()`. An empty document is `None`.
+    Returns the data (dict, list, str, int, float, bool or None) and the zero-based line of each path: of the key for
+    a mapping entry, of the item for a list entry, of the first token for the root `()`. An empty document is `None`.
 
-    Raises `YamlError` for a syntax error, a duplicate or non-text key, an anchor, an alias, a tag, more than one document, more
-    than `MAXIMUM_DEPTH` levels or `MAXIMUM_CHARACTERS` characters.
+    Raises `YamlError` for a syntax error, a duplicate or non-text key, an anchor, an alias, a tag, more than one
+    document, more than `MAXIMUM_DEPTH` levels or `MAXIMUM_CHARACTERS` characters.
     """
     if len(text) > MAXIMUM_CHARACTERS:
         raise YamlError(f"the text has {len(text)} characters; at most {MAXIMUM_CHARACTERS} are read", 0)
@@ -85,16 +89,17 @@ def _syntax_message(error: yaml.MarkedYAMLError) -> str:
 
 
 def _refuse_machinery(text: str) -> None:
-    """Refuse anchors, aliases, tags and deep nesting while the text is only a stream of events (nothing is built yet)."""
+    """Refuse anchors, aliases, tags and deep nesting while the text is a stream of events and nothing is built yet."""
     depth = 0
     for event in yaml.parse(text, Loader=_CoreLoader):
-        line = event.start_mark.line
+        line = event.start_mark.line if event.start_mark is not None else 0
         if isinstance(event, yaml.AliasEvent):
             raise YamlError(f"the alias *{event.anchor} is not read here; write the value out", line)
-        if getattr(event, "anchor", None) is not None:
-            raise YamlError(f"the anchor &{event.anchor} is not read here; write the value out", line)
-        if getattr(event, "tag", None) is not None:
-            raise YamlError(f"the tag {event.tag} is not read here; plain values are enough", line)
+        anchor, tag = getattr(event, "anchor", None), getattr(event, "tag", None)
+        if anchor is not None:
+            raise YamlError(f"the anchor &{anchor} is not read here; write the value out", line)
+        if tag is not None:
+            raise YamlError(f"the tag {tag} is not read here; plain values are enough", line)
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             depth += 1
             if depth > MAXIMUM_DEPTH:
@@ -130,7 +135,7 @@ def _convert_mapping(node: yaml.MappingNode, path: Path, lines: dict[Path, int])
     return result
 
 
-def _convert_scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:
+def _convert_scalar(node: yaml.Node) -> str | int | float | bool | None:
     kind = node.tag.rsplit(":", 1)[-1]
     text: str = node.value
     if kind == "null":
@@ -142,5 +147,8 @@ def _convert_scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:
             raise YamlError(f"the number has {len(text)} digits; at most 30 are read", node.start_mark.line)
         return int(text)
     if kind == "float":
-        return float(text)
+        number = float(text)
+        if math.isinf(number):
+            raise YamlError(f"the number {text} is too large", node.start_mark.line)
+        return number
     return text
