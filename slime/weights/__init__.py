@@ -1,0 +1,1 @@
+"""Names and layouts of weights, Hugging Face <-> Megatron, and conversion of whole checkpoints."""

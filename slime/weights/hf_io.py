@@ -1,0 +1,181 @@
+"""Reading and writing Hugging Face checkpoints: safetensors shards, their index, and the files around them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+INDEX_NAME = "model.safetensors.index.json"
+SINGLE_NAME = "model.safetensors"
+DEFAULT_SHARD_BYTES = 5 * 2**30
+
+
+class HFCheckpointError(ValueError):
+    """A checkpoint folder is incomplete or unreadable, or cannot be written; the message names the file."""
+
+
+class HFCheckpoint:
+    """The weights of one checkpoint folder. Opening it checks that every shard is there; tensors are read on demand.
+
+    Attributes:
+        shapes: name -> shape of every tensor.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read the index and the headers of the shards.
+
+        Raises:
+            HFCheckpointError: no weights, a shard that the index names is missing or damaged, or the index and the
+                shards disagree.
+        """
+        self.folder = folder
+        files, indexed = self._listed_files()
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._file_of: dict[str, Path] = {}
+        for file in files:
+            self._read_header(file)
+        if indexed is not None and indexed != set(self.shapes):
+            missing, surplus = sorted(indexed - set(self.shapes)), sorted(set(self.shapes) - indexed)
+            raise HFCheckpointError(
+                f"{folder / INDEX_NAME} and the shards disagree: in the index alone {missing[:8]}, "
+                f"in the shards alone {surplus[:8]}."
+            )
+
+    def _listed_files(self) -> tuple[list[Path], set[str] | None]:
+        index = self.folder / INDEX_NAME
+        single = self.folder / SINGLE_NAME
+        if not index.is_file():
+            if single.is_file():
+                return [single], None
+            raise HFCheckpointError(f"{self.folder} holds neither {SINGLE_NAME} nor {INDEX_NAME}; it has no weights.")
+        try:
+            weight_map: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise HFCheckpointError(f"{index} is not an index of shards: {error!r}.") from error
+        names = sorted(set(weight_map.values()))
+        outside = [name for name in names if Path(name).name != name]
+        if outside:
+            raise HFCheckpointError(f"{index} names {outside[0]!r}; a shard lies in the folder itself.")
+        absent = [name for name in names if not (self.folder / name).is_file()]
+        if absent:
+            raise HFCheckpointError(
+                f"{self.folder}: {len(absent)} of {len(names)} shards are missing: {', '.join(absent[:8])}. "
+                "The download is not complete."
+            )
+        return [self.folder / name for name in names], set(weight_map)
+
+    def _read_header(self, file: Path) -> None:
+        try:
+            with safe_open(file, framework="pt") as shard:
+                for name in shard.keys():
+                    self.shapes[name] = tuple(shard.get_slice(name).get_shape())
+                    self._file_of[name] = file
+        except (SafetensorError, OSError) as error:
+            raise HFCheckpointError(f"{file} is damaged or cut off: {error}. Fetch it again.") from error
+
+    def read(self, name: str) -> Tensor:
+        """One tensor by its Hugging Face name, on the CPU. Raises KeyError for a name that is not there."""
+        with safe_open(self._file_of[name], framework="pt") as shard:
+            tensor: Tensor = shard.get_tensor(name)
+        return tensor
+
+
+@contextmanager
+def replaced_folder(target: Path, force: bool = False) -> Iterator[Path]:
+    """Give a temporary folder beside `target`; on success it becomes `target` in one rename, on failure it goes.
+
+    Args:
+        force: replace an existing `target`, which stays in place until the new one is complete.
+
+    Raises:
+        HFCheckpointError: `target` exists, is not empty, and `force` is off.
+    """
+    occupied = target.exists() and (not target.is_dir() or any(target.iterdir()))
+    if occupied and not force:
+        raise HFCheckpointError(f"{target} exists and is not empty; name another folder, or remove it first.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    try:
+        yield temporary
+        os.chmod(temporary, 0o755)  # mkdtemp gives 0700
+        if occupied:
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+            os.replace(target, old / target.name)
+            os.replace(temporary, target)
+            shutil.rmtree(old)
+        else:
+            os.replace(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def copy_companions(source: Path, target: Path) -> list[str]:
+    """Copy what surrounds the weights (config, tokenizer, chat template ...); returns the names.
+
+    Weights, their index, subfolders and hidden files stay behind.
+    """
+    copied = []
+    for path in sorted(source.iterdir()):
+        weights = path.suffix in {".safetensors", ".bin", ".pt", ".gguf"} or path.name.endswith(".index.json")
+        if path.is_file() and not weights and not path.name.startswith("."):
+            shutil.copy2(path, target / path.name)
+            copied.append(path.name)
+    return copied
+
+
+def write_shards(
+    folder: Path, tensors: Iterable[tuple[str, Tensor]], shard_bytes: int = DEFAULT_SHARD_BYTES
+) -> list[Path]:
+    """Write `tensors` as safetensors: one file when they fit into `shard_bytes`, else numbered shards and an index.
+
+    At most one shard is held in memory.
+
+    Returns:
+        The files written.
+    """
+    parts: list[Path] = []
+    weight_map: dict[str, int] = {}
+    pending: dict[str, Tensor] = {}
+    size = total = 0
+
+    def flush() -> None:
+        nonlocal pending, size
+        path = folder / f"part-{len(parts):05d}.safetensors"
+        save_file(pending, path, metadata={"format": "pt"})
+        weight_map.update(dict.fromkeys(pending, len(parts)))
+        parts.append(path)
+        pending, size = {}, 0
+
+    for name, tensor in tensors:
+        count = tensor.numel() * tensor.element_size()
+        if pending and size + count > shard_bytes:
+            flush()
+        pending[name] = tensor
+        size, total = size + count, total + count
+    flush()
+    return _name_shards(folder, parts, weight_map, total)
+
+
+def _name_shards(folder: Path, parts: list[Path], weight_map: dict[str, int], total: int) -> list[Path]:
+    if len(parts) == 1:
+        return [parts[0].rename(folder / SINGLE_NAME)]
+    names = [f"model-{number + 1:05d}-of-{len(parts):05d}.safetensors" for number in range(len(parts))]
+    files = [part.rename(folder / name) for part, name in zip(parts, names, strict=True)]
+    index = {
+        "metadata": {"total_size": total},
+        "weight_map": {name: names[part] for name, part in sorted(weight_map.items())},
+    }
+    (folder / INDEX_NAME).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    return files

@@ -1,0 +1,138 @@
+"""Weights on their way from a trainer to an engine on the same host: one shared buffer, described, never copied over HTTP.
+
+The trainer copies its tensors one after another into a flat byte buffer in shared memory and sends the engine a handle.
+The engine maps the buffer, cuts it back into tensors and loads them. This is SGLang's load format `flattened_bucket`.
+
+The handle is a pickle, as SGLang expects it. Here it is only ever written: nothing in this package unpickles.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from types import SimpleNamespace
+
+import torch
+import torch.multiprocessing
+
+LOAD_FORMAT = "flattened_bucket"
+DEFAULT_BUCKET_BYTES = 512 * 2**20
+
+NamedTensor = tuple[str, torch.Tensor]
+
+
+class WeightUpdateError(RuntimeError):
+    """Weights could not be handed over, or an engine did not take them."""
+
+
+def size_in_bytes(tensor: torch.Tensor) -> int:
+    """Bytes that the tensor's values take."""
+    return tensor.numel() * tensor.element_size()
+
+
+def split_buckets(named: Iterable[NamedTensor], limit: int = DEFAULT_BUCKET_BYTES) -> Iterator[list[NamedTensor]]:
+    """Group tensors, in order, into buckets of at most `limit` bytes; a larger tensor gets a bucket of its own."""
+    bucket: list[NamedTensor] = []
+    filled = 0
+    for name, tensor in named:
+        size = size_in_bytes(tensor)
+        if bucket and filled + size > limit:
+            yield bucket
+            bucket, filled = [], 0
+        bucket.append((name, tensor))
+        filled += size
+    if bucket:
+        yield bucket
+
+
+@dataclass
+class SharedBuffer:
+    """A flat byte buffer in shared memory, reused from one update to the next and grown when it is too small."""
+
+    data: torch.Tensor | None = None
+
+    def reserve(self, size: int) -> torch.Tensor:
+        """The first `size` bytes of the buffer, as a uint8 tensor of shape (size,)."""
+        if self.data is None or self.data.numel() < size:
+            self.data = torch.empty(size, dtype=torch.uint8).share_memory_()
+        return self.data[:size]
+
+
+def pack(bucket: list[NamedTensor], buffer: SharedBuffer) -> str:
+    """Copy a bucket into shared memory and describe it for the engine.
+
+    The buffer must stay as it is until the engine has answered.
+
+    Returns:
+        one payload of `update_weights_from_tensor`: base64 of a pickle that holds a handle of the buffer and, for each
+        tensor, its name, shape, dtype and place.
+
+    Raises:
+        WeightUpdateError: the bucket is empty, or a tensor holds values that are not finite.
+    """
+    if not bucket:
+        raise WeightUpdateError("there are no tensors to send")
+    flat = buffer.reserve(sum(size_in_bytes(tensor) for _, tensor in bucket))
+    places: list[SimpleNamespace] = []
+    start = 0
+    for name, tensor in bucket:
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise WeightUpdateError(
+                f"{name} holds values that are not finite; they were not sent, and the engine keeps its weights"
+            )
+        size = size_in_bytes(tensor)
+        flat[start : start + size].copy_(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8))
+        # SGLang reads these attributes by name and takes any plain record, so its own class need not be imported here.
+        places.append(
+            SimpleNamespace(
+                name=name, shape=tensor.shape, dtype=tensor.dtype, start_idx=start, end_idx=start + size, numel=size
+            )
+        )
+        start += size
+    return _handle({"flattened_tensor": flat, "metadata": places})
+
+
+def _handle(content: object) -> str:
+    """Pickle with the reducers that torch.multiprocessing registered, which replace a tensor's bytes by the name of its shared memory."""
+    # Torch's default strategy passes a file descriptor over an authenticated socket of the sender's process family;
+    # a server that is not a child of the trainer cannot take it and dies of the attempt.
+    before = torch.multiprocessing.get_sharing_strategy()
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    try:
+        written = io.BytesIO()
+        ForkingPickler(written).dump(content)
+    finally:
+        torch.multiprocessing.set_sharing_strategy(before)
+    return base64.b64encode(written.getvalue()).decode("ascii")
+
+
+def check_same_tensors(named: Iterable[NamedTensor], expected: dict[str, tuple[int, ...]], source: str) -> None:
+    """Refuse an update whose names or shapes differ from what the engine loaded.
+
+    A tensor of a wrong shape ends SGLang's whole server, and a missing one stays at its old value silently; both are
+    refused here, before anything is sent.
+
+    Args:
+        named: what the trainer is about to send.
+        expected: shape by name, read from the checkpoint that the engine started with.
+        source: where `expected` comes from, for the message.
+
+    Raises:
+        WeightUpdateError: with the first differing names and both shapes.
+    """
+    sent = {name: tuple(tensor.shape) for name, tensor in named}
+    problems = [f"{name} is missing" for name in expected if name not in sent]
+    problems += [f"{name} is not a tensor of the engine's checkpoint" for name in sent if name not in expected]
+    problems += [
+        f"{name} has shape {list(sent[name])} instead of {list(shape)}"
+        for name, shape in expected.items()
+        if name in sent and sent[name] != shape
+    ]
+    if problems:
+        more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise WeightUpdateError(
+            f"the trainer's weights do not fit the engine's model ({source}): {'; '.join(problems[:5])}{more}"
+        )
