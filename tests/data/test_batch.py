@@ -1,0 +1,130 @@
+"""From graded groups to batches: advantages, denominators, and one loss whatever the number of ranks."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from slime.algorithms.reduction import token_weights, weighted_sum
+from slime.data.batch import BatchOptions, build_train_batches
+from slime.data.sample import Sample, SampleError, Status
+from slime.data.schedule import ScheduleOptions
+from slime.data.train_batch import TrainBatch
+
+
+def sample(index: int, group: int, reward: float, length: int, rollout: int | None = None) -> Sample:
+    return Sample(
+        group_index=group, index=index, rollout_id=index if rollout is None else rollout, tokens=[1, 2, *range(length)],
+        prompt_length=2, response_length=length, reward=reward, status=Status.COMPLETED, weight_versions=["4"],
+        rollout_log_probs=[-0.1 * (k + 1) for k in range(length)],
+    )  # fmt: skip
+
+
+def build(
+    groups: list[list[Sample]], dp: int = 1, budget: int | None = 100, batch: int = 100, micro: int = 1
+) -> list[TrainBatch]:
+    return build_train_batches(groups, BatchOptions(ScheduleOptions(dp, batch, budget, micro_batch_size=micro)), 7)
+
+
+def test_advantages_are_those_of_the_true_groups() -> None:
+    groups = [[sample(i, 0, float(i < 4), 3) for i in range(8)], [sample(8 + i, 1, float(i == 0), 2) for i in range(3)]]
+    (batch,) = build(groups)
+    by_index = {sequence.sample_index: sequence.advantage for sequence in batch.sequences}
+    assert [by_index[i] for i in range(8)] == pytest.approx(
+        [0.5 / (math.sqrt(2 / 7) + 1e-6)] * 4 + [-0.5 / (math.sqrt(2 / 7) + 1e-6)] * 4
+    )
+    std = math.sqrt((4 / 9 + 1 / 9 + 1 / 9) / 2)
+    assert [by_index[i] for i in (8, 9, 10)] == pytest.approx([2 / 3 / (std + 1e-6)] + [-1 / 3 / (std + 1e-6)] * 2)
+
+
+def test_fields_of_a_sequence() -> None:
+    one = sample(5, 0, 1.0, 3)
+    one.loss_mask, one.status = [1, 0, 1], Status.TRUNCATED
+    (batch,) = build([[one, sample(6, 0, 0.0, 1)]])
+    first = next(sequence for sequence in batch.sequences if sequence.sample_index == 5)
+    assert first.tokens.tolist() == [1, 2, 0, 1, 2]
+    assert first.tokens.dtype == np.int64
+    assert first.loss_mask.tolist() == [1, 0, 1]
+    assert (first.response_length, first.total_length, first.rollout_mask_sum) == (3, 5, 2)
+    assert first.rollout_log_probs == pytest.approx([-0.1, -0.2, -0.3])
+    assert (first.weight_versions, first.truncated, first.raw_reward) == (["4"], True, 1.0)
+    assert (batch.round_id, batch.steps[0].num_rollouts, batch.steps[0].num_tokens) == (7, 2, 3)
+
+
+def test_siblings_share_their_denominator_and_missing_ids_are_filled() -> None:
+    first, second, third = sample(0, 0, 1.0, 3, rollout=0), sample(1, 0, 0.0, 2, rollout=0), sample(2, 0, 0.0, 1)
+    third.rollout_id = None
+    (batch,) = build([[first, second, third]])
+    found = {s.sample_index: (s.rollout_id, s.rollout_mask_sum) for s in batch.sequences}
+    assert found == {0: (0, 5), 1: (0, 5), 2: (1, 1)}
+    assert batch.steps[0].num_rollouts == 2
+
+
+def test_a_removed_sample_counts_in_the_statistics_alone() -> None:
+    groups = [[sample(0, 0, 1.0, 2), sample(1, 0, 0.0, 2)]]
+    groups[0][0].remove_sample = True
+    (batch,) = build(groups)
+    removed = next(s for s in batch.sequences if s.sample_index == 0)
+    kept = next(s for s in batch.sequences if s.sample_index == 1)
+    assert removed.loss_mask.tolist() == [0, 0]
+    assert removed.rollout_mask_sum == 1
+    assert kept.advantage == pytest.approx(-0.5 / (math.sqrt(0.5) + 1e-6))
+
+
+def loss_of(batches: list[TrainBatch], step: int, per_token: bool) -> float:
+    """Sum over ranks and micro-batches of weighted (log-prob x advantage), any function of tokens would do."""
+    total = 0.0
+    for batch in batches:
+        for micro in batch.micro_batches(step):
+            weights = token_weights(
+                [torch.from_numpy(s.loss_mask).double() for s in micro], [s.rollout_mask_sum for s in micro],
+                batch.steps[step].num_rollouts, batch.steps[step].num_tokens, per_token,
+            )  # fmt: skip
+            values = torch.cat([torch.from_numpy(s.rollout_log_probs).double() * s.advantage for s in micro])
+            total += weighted_sum(values, weights).item()
+    return total
+
+
+@pytest.mark.parametrize("per_token", [False, True])
+def test_the_loss_does_not_depend_on_ranks_or_micro_batches(per_token: bool) -> None:
+    groups = [
+        [sample(4 * g + k, g, float((g + k) % 3 == 0), 1 + (5 * g + 3 * k) % 11) for k in range(4)] for g in range(6)
+    ]
+    reference = [loss_of(build(groups, 1, 10_000, batch=12), step, per_token) for step in (0, 1)]
+    assert abs(reference[0]) > 1e-3
+    for dp, budget, micro in ((1, 20, 1), (2, 16, 1), (3, 13, 1), (5, 30, 1), (1, None, 3), (2, None, 2), (4, None, 1)):
+        batches = build(groups, dp, budget, batch=12, micro=micro)
+        assert len({tuple(len(step.micro_batch_indices) for step in batch.steps) for batch in batches}) == 1
+        found = [loss_of(batches, step, per_token) for step in (0, 1)]
+        assert found == pytest.approx(reference, rel=1e-6)
+
+
+def test_a_rank_short_of_samples_gets_a_muted_copy() -> None:
+    groups = [[sample(0, 0, 1.0, 8), sample(1, 0, 0.0, 8), sample(2, 0, 0.0, 8)]]
+    batches = build(groups, dp=2, budget=10)
+    assert [len(batch.steps[0].micro_batch_indices) for batch in batches] == [2, 2]
+    masks = [sequence.loss_mask.sum() for batch in batches for sequence in batch.sequences]
+    assert sorted(masks) == [0, 8, 8, 8]
+    assert batches[0].steps[0].num_tokens == 24
+
+
+def test_batches_survive_the_trip_between_processes() -> None:
+    (batch,) = build([[sample(0, 0, 1.0, 2), sample(1, 0, 0.0, 2)]])
+    assert b"torch" not in pickle.dumps(batch)
+
+
+def test_bad_samples_are_refused_at_the_door() -> None:
+    broken = sample(3, 1, 1.0, 2)
+    broken.loss_mask = [1]
+    with pytest.raises(SampleError, match=r"sample 3 \(group 1\): loss_mask has 1 entries"):
+        build([[broken]])
+    lacking = sample(3, 1, 1.0, 2)
+    lacking.rollout_log_probs = None
+    with pytest.raises(SampleError, match="rollout_log_probs is missing"):
+        build([[lacking]])
+    with pytest.raises(SampleError, match="round 7 has no samples"):
+        build([])

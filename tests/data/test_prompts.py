@@ -1,0 +1,148 @@
+"""Prompt files: what loads, and the place and reason of everything that does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slime.data.prompts import PromptDataset, PromptOptions, load_prompts
+from slime.data.rows import PromptFileError, read_rows
+
+OPTIONS = PromptOptions(input_key="prompt", label_key="label")
+
+
+def write(folder: Path, *rows: Any, name: str = "train.jsonl") -> str:
+    path = folder / name
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def tokenize(text: str) -> list[int]:
+    return list(text.encode())
+
+
+def template(messages: list[dict[str, Any]]) -> str:
+    return "".join(f"<{message['role']}>{message['content']}" for message in messages) + "<assistant>"
+
+
+def load(spec: str, options: PromptOptions = OPTIONS, **extra: Any) -> PromptDataset:
+    return load_prompts(spec, tokenize, options, **extra)
+
+
+def test_text_prompts(tmp_path: Path) -> None:
+    data = load(
+        write(
+            tmp_path,
+            {"prompt": "1+1=", "label": "2", "metadata": {"answer_type": "int"}},
+            "",
+            {"prompt": "é", "label": 3},
+        )
+    )
+    assert [(prompt.text, prompt.tokens, prompt.label) for prompt in data.prompts] == [
+        ("1+1=", [49, 43, 49, 61], "2"),
+        ("é", [195, 169], 3),
+    ]
+    assert data.prompts[0].metadata == {"answer_type": "int"}
+    assert data.prompts[1].metadata == {}
+
+
+def test_the_template_gets_a_string_as_one_user_message(tmp_path: Path) -> None:
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+    data = load(write(tmp_path, {"prompt": "q", "label": 1}, {"prompt": messages, "label": 1}), chat_template=template)
+    assert [prompt.text for prompt in data.prompts] == ["<user>q<assistant>", "<system>s<user>u<assistant>"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "expected"),
+    [("", "01234"), ("@[1:3]", "12"), ("@[:2]", "01"), ("@[-2:]", "34"), ("@[:]", "01234"), ("@[1:-1]", "123")],
+)
+def test_slices(tmp_path: Path, suffix: str, expected: str) -> None:
+    spec = write(tmp_path, *({"prompt": str(i), "label": i} for i in range(5)))
+    assert "".join(prompt.text for prompt in load(spec + suffix).prompts) == expected
+
+
+def test_parquet_rows(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "train.parquet"
+    parquet.write_table(arrow.table({"prompt": ["a", "b", "c"], "label": [1, 2, 3]}), path)
+    data = load(f"{path}@[1:]")
+    assert [(prompt.text, prompt.label) for prompt in data.prompts] == [("b", 2), ("c", 3)]
+    with pytest.raises(PromptFileError, match=r"train.parquet:1: no key 'answer'.*the row has: prompt, label"):
+        load(str(path), PromptOptions(input_key="prompt", label_key="answer"))
+
+
+def test_a_missing_label_key_names_line_keys_and_nearest(tmp_path: Path) -> None:
+    spec = write(tmp_path, {"prompt": "a", "label": 1}, {"prompt": "b", "labels": 1})
+    expected = r"train.jsonl:2: no key 'label' \(--label-key\); the row has: prompt, labels. The nearest is 'labels'"
+    with pytest.raises(PromptFileError, match=expected):
+        load(spec)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (['{"prompt": "a", "label": 1}', '{"prompt": '], "train.jsonl:2:12: not JSON"),
+        (["", "[1]"], "train.jsonl:2: a row is a JSON object, this is a list"),
+        ([{"label": 1}], r"train.jsonl:1: no key 'prompt' \(--input-key\)"),
+        ([{"prompt": 5, "label": 1}], "train.jsonl:1: 'prompt' is neither text nor a list of messages"),
+        ([{"prompt": [{"role": "user", "content": "a"}], "label": 1}], "add --apply-chat-template"),
+        ([{"prompt": "", "label": 1}], "train.jsonl:1: the prompt in 'prompt' is empty"),
+        ([{"prompt": "a", "label": 1, "metadata": "x"}], "'metadata' is a str, not an object"),
+        ([""], "no rows left; the file holds 0"),
+    ],
+)
+def test_bad_rows_name_their_line(tmp_path: Path, rows: list[Any], words: str) -> None:
+    with pytest.raises(PromptFileError, match=words):
+        load(write(tmp_path, *rows))
+
+
+def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_bytes(b'{"prompt": "a"}\n{"prompt": "\xff"}\n')
+    with pytest.raises(PromptFileError, match=r"bad.jsonl:2: not UTF-8 at byte 12"):
+        read_rows(str(tmp_path / "bad.jsonl"))
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    write(tmp_path, {"prompt": "a"})
+    with pytest.raises(PromptFileError, match=r"no such file. The folder holds: train.jsonl"):
+        read_rows(str(tmp_path / "trian.jsonl"))
+    with pytest.raises(PromptFileError, match="does not exist either"):
+        read_rows(str(tmp_path / "nowhere" / "train.jsonl"))
+    with pytest.raises(PromptFileError, match=r"'.csv' is unknown; a prompt file ends in .jsonl or .parquet"):
+        read_rows(str(tmp_path / "train.csv"))
+    with pytest.raises(PromptFileError, match=r"write path@\[start:stop\]"):
+        read_rows(str(tmp_path / "train.jsonl@[1-3]"))
+
+
+def test_long_prompts_are_left_out_and_counted(tmp_path: Path) -> None:
+    spec = write(tmp_path, {"prompt": "abc", "label": 1}, {"prompt": "a" * 9, "label": 1})
+    data = load(spec, PromptOptions("prompt", "label", rollout_max_prompt_len=8))
+    assert len(data) == 1
+    assert "left out 1 of 2 prompts longer than --rollout-max-prompt-len 8" in data.notes[0]
+    with pytest.raises(PromptFileError, match="all 2 prompts exceed --rollout-max-prompt-len 2; the shortest has 3"):
+        load(spec, PromptOptions("prompt", "label", rollout_max_prompt_len=2))
+
+
+def test_a_label_that_the_grader_refuses_names_its_line(tmp_path: Path) -> None:
+    def refuse(label: Any, metadata: dict[str, Any]) -> None:
+        if not isinstance(label, str):
+            raise ValueError("is no text")
+
+    with pytest.raises(PromptFileError, match=r"train\.jsonl:2: label: is no text"):
+        load(write(tmp_path, {"prompt": "a", "label": "1"}, {"prompt": "a", "label": None}), check_label=refuse)
+
+
+def test_prompts_templated_twice_are_noticed(tmp_path: Path) -> None:
+    spec = write(tmp_path, {"prompt": "<|user|>hi", "label": 1}, {"prompt": "hi", "label": 1})
+    data = load(spec, chat_template=template, special_tokens=["<|user|>"])
+    assert "1 prompts contain special tokens already" in data.notes[0]
+
+
+def test_the_fingerprint_follows_tokens_and_labels(tmp_path: Path) -> None:
+    one = load(write(tmp_path, {"prompt": "a", "label": 1}))
+    assert load(write(tmp_path, {"prompt": "a", "label": 1, "more": 2})).fingerprint == one.fingerprint
+    assert load(write(tmp_path, {"prompt": "a", "label": 2})).fingerprint != one.fingerprint

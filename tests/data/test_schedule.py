@@ -1,0 +1,90 @@
+"""Properties that every schedule has, on random inputs and on the corners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slime.data.schedule import ScheduleError, ScheduleOptions, plan_steps
+
+
+@st.composite
+def inputs(draw: Any) -> tuple[list[int], list[int], ScheduleOptions]:
+    count = draw(st.integers(1, 60))
+    lengths = draw(st.lists(st.integers(1, 40), min_size=count, max_size=count))
+    rollouts = draw(st.lists(st.integers(0, 30), min_size=count, max_size=count))
+    options = ScheduleOptions(
+        dp_size=draw(st.integers(1, 4)),
+        global_batch_size=draw(st.integers(1, 20)),
+        max_tokens_per_gpu=draw(st.none() | st.integers(10, 100)),
+        context_parallel_size=draw(st.integers(1, 2)),
+        micro_batch_size=draw(st.integers(1, 5)),
+    )
+    return lengths, rollouts, options
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(inputs())
+def test_every_schedule_is_whole_equal_and_within_budget(case: tuple[list[int], list[int], ScheduleOptions]) -> None:
+    lengths, rollouts, options = case
+    try:
+        plans = plan_steps(lengths, rollouts, options)
+    except ScheduleError:
+        assert options.dp_size > 1
+        return
+    flat = [i for plan in plans for rank in plan.ranks for bins in rank for i in bins]
+    assert sorted(flat) == list(range(len(lengths)))
+    seen: set[int] = set()
+    for plan in plans:
+        assert len({len(rank) for rank in plan.ranks}) == 1
+        step_rollouts = {rollouts[i] for rank in plan.ranks for bins in rank for i in bins}
+        assert not step_rollouts & seen
+        seen |= step_rollouts
+        sizes = [sum(len(bins) for bins in rank) for rank in plan.ranks]
+        assert max(sizes) - min(sizes) <= 1
+        assert min(sizes) >= 1
+        for rank in plan.ranks:
+            for bins in rank:
+                if options.max_tokens_per_gpu is None:
+                    assert len(bins) <= options.micro_batch_size
+                elif len(bins) > 1:
+                    budget = options.max_tokens_per_gpu * options.context_parallel_size
+                    assert sum(lengths[i] for i in bins) <= budget
+
+
+def test_the_usual_round_is_one_step_of_few_full_micro_batches() -> None:
+    (plan,) = plan_steps([14] * 512, list(range(512)), ScheduleOptions(1, 512, max_tokens_per_gpu=2048))
+    assert [len(bins) for bins in plan.ranks[0]] == [146, 146, 146, 74]
+
+
+def test_a_remainder_joins_the_last_step() -> None:
+    plans = plan_steps([1] * 11, list(range(11)), ScheduleOptions(1, 4, max_tokens_per_gpu=100))
+    assert [sum(len(bins) for bins in plan.ranks[0]) for plan in plans] == [4, 7]
+    (only,) = plan_steps([1] * 3, list(range(3)), ScheduleOptions(1, 4, max_tokens_per_gpu=100))
+    assert sum(len(bins) for bins in only.ranks[0]) == 3
+
+
+def test_siblings_stay_in_one_step() -> None:
+    plans = plan_steps([1] * 6, [0, 0, 1, 1, 2, 3], ScheduleOptions(1, 2, micro_batch_size=6))
+    assert [sorted(plan.ranks[0][0]) for plan in plans] == [[0, 1, 2, 3], [4, 5]]
+
+
+def test_ranks_get_equal_tokens() -> None:
+    (plan,) = plan_steps([8, 7, 6, 5, 4, 3, 2, 1], list(range(8)), ScheduleOptions(2, 8, max_tokens_per_gpu=100))
+    loads = [sum([8, 7, 6, 5, 4, 3, 2, 1][i] for bins in rank for i in bins) for rank in plan.ranks]
+    assert loads == [18, 18]
+
+
+def test_an_oversize_sample_sits_alone() -> None:
+    (plan,) = plan_steps([5, 50, 5], [0, 1, 2], ScheduleOptions(1, 3, max_tokens_per_gpu=10))
+    assert sorted(sorted(bins) for bins in plan.ranks[0]) == [[0, 2], [1]]
+
+
+def test_too_few_samples_say_so() -> None:
+    with pytest.raises(ScheduleError, match="step 0 has 2 samples for 4 data-parallel ranks"):
+        plan_steps([1, 1], [0, 1], ScheduleOptions(4, 2))
+    with pytest.raises(ScheduleError, match="global_batch_size is 0"):
+        plan_steps([1], [0], ScheduleOptions(1, 0))

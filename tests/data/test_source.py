@@ -1,0 +1,94 @@
+"""The prompt stream: epochs, shuffling, the buffer, and a resume that repeats and skips nothing."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from slime.data.prompts import Prompt, PromptDataset
+from slime.data.sample import Sample, Status
+from slime.data.source import PromptSource, ResumeError
+
+
+def source(count: int = 5, n: int = 2, seed: int = 42, shuffle: bool = True, fingerprint: str = "f") -> PromptSource:
+    prompts = [Prompt(str(i), [i + 10], f"label {i}", {"row": i}) for i in range(count)]
+    return PromptSource(PromptDataset(prompts, fingerprint), n, seed, shuffle)
+
+
+def names(groups: list[list[Sample]]) -> list[str]:
+    return [group[0].prompt for group in groups]
+
+
+def test_each_group_has_fresh_numbered_samples_of_one_prompt() -> None:
+    first, second = source(n=3, shuffle=False).get_groups(2)
+    assert [(s.group_index, s.index, s.rollout_id, s.prompt) for s in first + second] == [
+        (0, 0, 0, "0"), (0, 1, 1, "0"), (0, 2, 2, "0"), (1, 3, 3, "1"), (1, 4, 4, "1"), (1, 5, 5, "1"),
+    ]  # fmt: skip
+    first[0].tokens.append(1)
+    first[0].metadata["x"] = 1
+    assert first[1].tokens == [10]
+    assert first[1].metadata == {"row": 0}
+    assert (first[1].prompt_length, first[1].label, first[1].status) == (1, "label 0", Status.PENDING)
+
+
+def test_every_epoch_is_its_own_permutation_of_the_file() -> None:
+    stream = source()
+    for epoch in range(3):
+        expected = list(range(5))
+        random.Random(42 + epoch).shuffle(expected)
+        assert names(stream.get_groups(5)) == [str(i) for i in expected]
+
+
+def test_a_request_may_span_several_epochs() -> None:
+    assert names(source(count=2, shuffle=False).get_groups(5)) == ["0", "1", "0", "1", "0"]
+
+
+def test_buffered_groups_come_back_first_in_order() -> None:
+    stream = source(shuffle=False)
+    groups = stream.get_groups(3)
+    stream.add_groups([groups[2], groups[0]])
+    assert names(stream.get_groups(3)) == ["2", "0", "3"]
+    with pytest.raises(ValueError, match=r"group 1 has 1 samples; a group holds 2"):
+        stream.add_groups([groups[1][:1]])
+
+
+@pytest.mark.parametrize("stop", range(13))
+def test_resume_continues_exactly(tmp_path: Path, stop: int) -> None:
+    whole = source()
+    whole.get_groups(stop)
+    whole.add_groups(whole.get_groups(1))
+    whole.save(tmp_path, 3)
+    resumed = source()
+    resumed.load(tmp_path, 3)
+    assert [[s.to_dict() for s in g] for g in resumed.get_groups(9)] == [
+        [s.to_dict() for s in g] for g in whole.get_groups(9)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("other", "word"),
+    [
+        (source(fingerprint="g"), "dataset 'f', this run has 'g'"),
+        (source(seed=1), "rollout_seed 42, this run has 1"),
+        (source(n=3), "n_samples_per_prompt 2"),
+        (source(shuffle=False), "rollout_shuffle True"),
+    ],
+)
+def test_resume_refuses_other_data(other: PromptSource, word: str) -> None:
+    with pytest.raises(ResumeError, match=word):
+        other.load_state_dict(source().state_dict())
+
+
+def test_resume_refuses_what_is_no_state(tmp_path: Path) -> None:
+    source().save(tmp_path, 2)
+    with pytest.raises(ResumeError, match=r"no saved data state for round 7; found: data_state_2.json"):
+        source().load(tmp_path, 7)
+    (tmp_path / "data_state_8.json").write_text("{")
+    with pytest.raises(ResumeError, match="no JSON"):
+        source().load(tmp_path, 8)
+    with pytest.raises(ResumeError, match="version 9"):
+        source().load_state_dict({"version": 9})
+    with pytest.raises(ResumeError, match="offset is -1"):
+        source().load_state_dict({**source().state_dict(), "offset": -1})
