@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -43,7 +41,6 @@ class EngineProcess:
         self.log_path = Path(log_path)
         self.port = 0
         self._guard: subprocess.Popen[bytes] | None = None
-        self._scratch: str | None = None
         self._started = 0.0
 
     @property
@@ -63,8 +60,6 @@ class EngineProcess:
         host = self.spec.host
         self.port = free_port(host) if self.spec.port is None else require_free(host, self.spec.port, "--sglang-port")
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        # Short prefix: the server's sockets live here, and a Unix socket's path may have 107 bytes only.
-        self._scratch = tempfile.mkdtemp(prefix="slime-sgl-")
         command = [sys.executable, "-I", str(Path(guard.__file__).resolve()), *server_command(self.spec, self.port)]
         with self.log_path.open("wb") as log:
             self._guard = subprocess.Popen(
@@ -72,8 +67,7 @@ class EngineProcess:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=server_environment(self.spec, self._scratch),
-                cwd=self._scratch,
+                env=server_environment(self.spec),
                 start_new_session=True,
             )
         self._started = time.monotonic()
@@ -140,9 +134,6 @@ class EngineProcess:
                 # The server has asked the system to die with its guard, so this ends it too.
                 self._guard.kill()
                 self._guard.wait()
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None
 
     def __enter__(self) -> EngineProcess:
         self.start()

@@ -87,18 +87,16 @@ def server_command(spec: EngineSpec, port: int) -> list[str]:
     return command
 
 
-def server_environment(spec: EngineSpec, scratch: str, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+def server_environment(spec: EngineSpec, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
     """The whole environment of the server.
 
     Args:
         spec: the engine.
-        scratch: directory for the server's temporary files and sockets; removed with the engine.
         inherited: variables of the launching process; `os.environ` when None.
     """
-    environment = {k: v for k, v in (os.environ if inherited is None else inherited).items()}
+    environment = dict(os.environ if inherited is None else inherited)
     for name in DROPPED_VARIABLES:
         environment.pop(name, None)
-    environment["TMPDIR"] = scratch
     environment["no_proxy"] = environment["NO_PROXY"] = "*"
     # Without this, `python -m` puts the current directory first on the path, where a folder named like one of
     # SGLang's packages would be taken for it.

@@ -1,0 +1,146 @@
+"""The generation client: spreads requests over the engines, bounded in number, time and retries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import aiohttp
+
+from slime.rollout.client import Generation, SamplingParams
+from slime.sglang.control import EngineControl
+from slime.sglang.http import RequestError, open_session, request_json
+
+FINISH_REASONS = {"stop": "stop", "length": "length", "abort": "abort"}
+
+
+class SGLangClient:
+    """Generates over HTTP with one or more SGLang servers; implements `slime.rollout.client.GenerateClient`.
+
+    Make it inside the event loop that uses it, and close it there.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        concurrency: int = 512,
+        timeout: float = 1800.0,
+        retries: int = 3,
+        retry_seconds: float = 1.0,
+    ) -> None:
+        """
+        Args:
+            urls: base URLs of the engines.
+            concurrency: requests in flight per engine; further ones wait here, not in the server.
+            timeout: seconds that one request may take in the server.
+            retries: how often a request is sent again after a lost connection or a busy answer.
+            retry_seconds: pause before the first retry; it doubles each time.
+        """
+        if not urls:
+            raise ValueError("a client needs at least one engine")
+        self.urls = list(urls)
+        self.timeout = timeout
+        self.retries = retries
+        self.retry_seconds = retry_seconds
+        # Control requests must not queue behind generation, so they get connections beyond the limit.
+        self.session: aiohttp.ClientSession = open_session(concurrency * len(urls) + 2 * len(urls))
+        self._slots = {url: asyncio.Semaphore(concurrency) for url in urls}
+        self._in_flight = dict.fromkeys(urls, 0)
+        self._sent: dict[str, tuple[str, str]] = {}
+        self.controls = [EngineControl(self.session, url) for url in urls]
+
+    async def generate(self, input_ids: list[int], sampling: SamplingParams, rid: str) -> Generation:
+        """Sample one response.
+
+        Args:
+            input_ids: prompt ids, and the ids generated so far when a response is continued.
+            sampling: how to sample.
+            rid: name of the request, unique among those in flight.
+
+        Raises:
+            RequestError: the server refused the request, or did not answer in time or after all retries.
+        """
+        for attempt in range(self.retries + 1):
+            url = min(self.urls, key=lambda u: self._in_flight[u])
+            # A server refuses a name that it still knows from an attempt whose connection was lost.
+            name = rid if attempt == 0 else f"{rid}.retry{attempt}"
+            try:
+                return await self._attempt(url, name, input_ids, sampling, rid)
+            except RequestError as error:
+                if not error.retryable or attempt == self.retries:
+                    raise
+                await asyncio.sleep(self.retry_seconds * 2**attempt)
+        raise AssertionError("unreachable")
+
+    async def _attempt(
+        self, url: str, name: str, input_ids: list[int], sampling: SamplingParams, rid: str
+    ) -> Generation:
+        self._in_flight[url] += 1
+        try:
+            async with self._slots[url]:
+                self._sent[rid] = (url, name)
+                answer = await request_json(
+                    self.session, "POST", f"{url}/generate", _body(input_ids, sampling, name), self.timeout
+                )
+                return _parse(answer, url)
+        finally:
+            self._in_flight[url] -= 1
+            self._sent.pop(rid, None)
+
+    async def abort(self, rid: str) -> None:
+        """Cancel the request `rid`; its `generate` returns what came so far. Unknown names are ignored."""
+        if rid in self._sent:
+            url, name = self._sent[rid]
+            await request_json(self.session, "POST", f"{url}/abort_request", {"rid": name})
+
+    async def abort_all(self) -> None:
+        """Cancel every request of every engine."""
+        await asyncio.gather(*(control.abort_all() for control in self.controls))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.session.close()
+
+    async def __aenter__(self) -> SGLangClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def _body(input_ids: list[int], sampling: SamplingParams, name: str) -> dict[str, Any]:
+    parameters: dict[str, Any] = {
+        "max_new_tokens": sampling.max_new_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+    }
+    if sampling.stop_token_ids:
+        parameters["stop_token_ids"] = list(sampling.stop_token_ids)
+    return {"input_ids": input_ids, "sampling_params": parameters, "return_logprob": True, "rid": name}
+
+
+def _parse(answer: Any, url: str) -> Generation:
+    """Read an answer of `/generate`, and refuse one whose parts disagree."""
+    try:
+        meta = answer["meta_info"]
+        triples = meta["output_token_logprobs"]
+        ids = [int(triple[1]) for triple in triples]
+        logprobs = [float(triple[0]) for triple in triples]
+        kind = (meta["finish_reason"] or {}).get("type", "")
+        reason = FINISH_REASONS[kind]
+        version = str(meta["weight_version"])
+        output_ids = [int(token) for token in answer["output_ids"]]
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise RequestError(
+            f"{url}/generate gave an answer that is not understood ({error!r}): {str(answer)[:400]}", None, False
+        ) from error
+    if ids != output_ids:
+        raise RequestError(
+            f"{url}/generate returned {len(output_ids)} output ids and log-probs of {len(ids)} other ids; "
+            "training on them would pair tokens with wrong log-probs",
+            None,
+            False,
+        )
+    return Generation(output_ids, logprobs, reason, version)  # type: ignore[arg-type]

@@ -1,0 +1,106 @@
+"""What a server is told besides "generate": pause, load weights, flush, continue, check.
+
+Servers differ by generation: newer ones want `begin_weight_update` and `end_weight_update` around an update, older ones
+do not know them. The server is asked which routes it has; versions are never compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import aiohttp
+
+from slime.sglang.http import RequestError, request_json
+
+UPDATE_TIMEOUT_SECONDS = 600.0
+FLUSH_ATTEMPTS = 60
+
+
+class EngineControl:
+    """Controls one server. All methods raise `RequestError` when the server refuses or does not answer."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        """
+        Args:
+            session: an open HTTP session; its owner closes it.
+            url: base URL of the server.
+        """
+        self.session = session
+        self.url = url
+        self._routes: frozenset[str] | None = None
+
+    async def routes(self) -> frozenset[str]:
+        """The paths that this server has, from its own OpenAPI description; asked once."""
+        if self._routes is None:
+            description = await request_json(self.session, "GET", f"{self.url}/openapi.json")
+            self._routes = frozenset(description["paths"])
+        return self._routes
+
+    async def weight_version(self) -> str:
+        """The version label of the weights that the server holds now."""
+        path = "/model_info" if "/model_info" in await self.routes() else "/get_model_info"
+        return str((await request_json(self.session, "GET", self.url + path))["weight_version"])
+
+    async def pause(self) -> None:
+        """Stop generating, and end what is in flight; callers get what their requests generated so far.
+
+        SGLang's mode "abort" is the only one after which its cache may be flushed: in its other modes requests stay
+        queued, and a flush beside them ends the server.
+        """
+        await self._post("/pause_generation", mode="abort")
+
+    async def resume(self) -> None:
+        """Generate again."""
+        # Emptying the allocator's cache takes longer than the update of a small model, and frees nothing worth having.
+        await self._post("/continue_generation", torch_empty_cache=False)
+
+    async def flush_cache(self) -> None:
+        """Drop cached prefixes. Retried while requests are still being wound up."""
+        for attempt in range(FLUSH_ATTEMPTS):
+            try:
+                await self._post("/flush_cache")
+                return
+            except RequestError as error:
+                if error.status != 400 or attempt == FLUSH_ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(0.5)
+
+    async def update_from_tensor(self, buckets: Sequence[Sequence[str]], load_format: str, version: str) -> None:
+        """Load weights from shared memory; the server must be paused, since cached prefixes are flushed with the last.
+
+        Args:
+            buckets: for each bucket one payload per tensor-parallel rank of the engine.
+            load_format: how the payloads are laid out.
+            version: label that the server reports from now on; it is set with the last bucket only, so a failed update
+                leaves the old label.
+        """
+        session_needed = "/begin_weight_update" in await self.routes()
+        if session_needed:
+            await self._post("/begin_weight_update")
+        try:
+            for number, payloads in enumerate(buckets, start=1):
+                last = number == len(buckets)
+                fields: dict[str, Any] = {"serialized_named_tensors": list(payloads), "load_format": load_format}
+                if last:
+                    fields["weight_version"] = version
+                await self._post("/update_weights_from_tensor", flush_cache=last, **fields)
+        finally:
+            if session_needed:
+                await self._post("/end_weight_update")
+
+    async def update_from_disk(self, model_path: str, version: str) -> None:
+        """Load a complete Hugging Face checkpoint from a directory that the server can read; it must be paused."""
+        await self._post("/update_weights_from_disk", model_path=model_path, weight_version=version, flush_cache=True)
+
+    async def weights_checker(self, action: Literal["snapshot", "reset_tensors", "compare", "checksum"]) -> Any:
+        """SGLang's own weight checker: keep a copy, overwrite with noise, compare with the copy, or hash."""
+        return await self._post("/weights_checker", action=action)
+
+    async def abort_all(self) -> None:
+        """Abort every request of the server; what they generated so far is returned to their callers."""
+        await self._post("/abort_request", abort_all=True)
+
+    async def _post(self, path: str, **fields: Any) -> Any:
+        return await request_json(self.session, "POST", self.url + path, fields, UPDATE_TIMEOUT_SECONDS)

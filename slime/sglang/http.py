@@ -1,0 +1,76 @@
+"""One JSON request to a server, with a timeout and an error that says what happened."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import aiohttp
+
+MAX_TEXT = 400
+"""Characters of a server's answer that an error quotes."""
+
+
+class RequestError(RuntimeError):
+    """A request failed.
+
+    Attributes:
+        status: the HTTP status, or None when no answer came.
+        retryable: whether the same request may succeed later: no answer, or the server said that it is busy.
+    """
+
+    def __init__(self, message: str, status: int | None, retryable: bool) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retryable = retryable
+
+
+def open_session(connections: int) -> aiohttp.ClientSession:
+    """A session for servers of this run. Proxies of the environment are ignored: engines are reached directly.
+
+    Args:
+        connections: how many requests may be in flight at a time; further ones wait.
+    """
+    connector = aiohttp.TCPConnector(limit=connections, limit_per_host=0, keepalive_timeout=60.0)
+    return aiohttp.ClientSession(connector=connector, trust_env=False)
+
+
+async def request_json(
+    session: aiohttp.ClientSession, method: str, url: str, body: Any = None, timeout: float = 60.0
+) -> Any:
+    """Send one request and return the JSON of its answer; None for an empty answer, text when it is not JSON.
+
+    Args:
+        session: an open session.
+        method: "GET" or "POST".
+        url: full URL.
+        body: what to send as JSON with a POST.
+        timeout: seconds for the whole exchange, the wait for a free connection included.
+
+    Raises:
+        RequestError: no answer in time, a lost connection, or a status other than 2xx (with the server's own words).
+    """
+    try:
+        async with session.request(
+            method, url, json=body if method == "POST" else None, timeout=aiohttp.ClientTimeout(total=timeout)
+        ) as response:
+            text = await response.text()
+            if not 200 <= response.status < 300:
+                retryable = response.status == 429 or response.status >= 500
+                raise RequestError(
+                    f"{method} {url} was refused with status {response.status}: {text[:MAX_TEXT]}",
+                    response.status,
+                    retryable,
+                )
+    except TimeoutError as error:
+        raise RequestError(f"{method} {url} had no answer within {timeout:.0f} s", None, True) from error
+    except aiohttp.ClientError as error:
+        raise RequestError(f"{method} {url} failed: {error or type(error).__name__}", None, True) from error
+    if not text:
+        return None
+    if "json" not in response.headers.get("Content-Type", ""):
+        return text
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise RequestError(f"{method} {url} answered with broken JSON: {text[:MAX_TEXT]}", None, False) from error
