@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from slime.experiment.facts_checks import Problem, check_launch, check_model
-from slime.experiment.facts_schema import FactModel, ImagesFile, LaunchFile, ModelFile
+from slime.experiment.facts_schema import FORMS, FactModel, ImagesFile, LaunchFile, ModelFile
 from slime.experiment.yaml_lines import Path as KeyPath
 from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines, nearest_line
 
@@ -90,10 +90,12 @@ def load_facts(root: Path | None = None) -> Facts:
     for read, model in models.values():
         problems += [read.problem(problem) for problem in check_model(model)]
     by_id = {model.id: model for _, model in models.values()}
+    # A model whose file is broken has its own message; its recipes need no second one.
+    model_ids = sorted({*by_id, *(path.stem for path in (root / "models").glob("*.yaml"))})
     positions: dict[int, str] = {}
     legacy: dict[str, str] = {}
     for read, recipe in launch.values():
-        problems += [read.problem(problem) for problem in _check_names(recipe, by_id, positions, legacy)]
+        problems += [read.problem(problem) for problem in _check_names(recipe, model_ids, positions, legacy)]
         if recipe.model in by_id:
             problems += [read.problem(problem) for problem in check_launch(recipe, by_id[recipe.model])]
     if problems or images is None:
@@ -104,7 +106,7 @@ def load_facts(root: Path | None = None) -> Facts:
 
 
 def _check_names(
-    recipe: LaunchFile, models: Mapping[str, ModelFile], positions: dict[int, str], legacy: dict[str, str]
+    recipe: LaunchFile, models: list[str], positions: dict[int, str], legacy: dict[str, str]
 ) -> list[Problem]:
     """The model exists, and position and earlier key belong to one recipe alone; records both."""
     problems = []
@@ -161,7 +163,11 @@ def _load_file(path: Path, name: str, kind: type[_File], problems: list[str]) ->
     try:
         return read, kind.model_validate(data)
     except ValidationError as error:
-        problems.extend(read.problem(_shape_problem(kind, detail)) for detail in error.errors(include_url=False))
+        found: dict[KeyPath, Problem] = {}
+        for detail in error.errors(include_url=False):
+            problem = _shape_problem(kind, detail)
+            found.setdefault(problem.path, problem)  # a union reports each of its branches; the first is enough
+        problems.extend(read.problem(problem) for problem in found.values())
         return None
 
 
@@ -180,15 +186,25 @@ def _shape_problem(kind: type[FactModel], detail: ErrorDetails) -> Problem:
             return Problem(
                 path, f"is {detail['input']!r}, which YAML reads as {_yaml_kind(detail['input'])}; write text in quotes"
             )
+        case "int_type":
+            kind_read = _yaml_kind(detail["input"])
+            return Problem(path, f"is {detail['input']!r}, which YAML reads as {kind_read}; write a whole number")
         case "string_pattern_mismatch":
-            return Problem(path, f"is {detail['input']!r}; expected text of the form {context['pattern']}")
+            return Problem(path, f"is {detail['input']!r}; expected {FORMS[context['pattern']]}")
         case _:
             message = detail["msg"][0].lower() + detail["msg"][1:]
             return Problem(path, f"is {detail['input']!r}: {message}")
 
 
 def _yaml_kind(value: object) -> str:
-    names = {bool: "true/false", int: "a whole number", float: "a number", list: "a list", dict: "a mapping"}
+    names = {
+        bool: "true/false",
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        dict: "a mapping",
+    }
     return names.get(type(value), "null")
 
 
@@ -198,15 +214,15 @@ def _key_path(kind: type[FactModel], loc: tuple[str | int, ...]) -> tuple[KeyPat
     owner: type[FactModel] = kind
     current: Any = kind
     for part in loc:
-        if isinstance(current, type) and issubclass(current, FactModel):
+        if isinstance(part, int):
+            path.append(part)
+            current = _inner(current)
+        elif isinstance(current, type) and issubclass(current, FactModel):
             owner = current
             path.append(part)
             current = _inner(
                 next((f.annotation for n, f in current.model_fields.items() if (f.alias or n) == part), None)
             )
-        elif isinstance(part, int):
-            path.append(part)
-            current = _inner(current)
         elif get_origin(current) is dict and part != "[key]":
             path.append(part)
             current = get_args(current)[1]
@@ -230,5 +246,5 @@ def _keys(kind: type[FactModel]) -> list[str]:
 
 
 def _nearest(name: str, known: Mapping[str, Any] | list[str]) -> str:
-    matches = difflib.get_close_matches(name, list(known), n=1)
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {matches[0]}?" if matches else f"; known: {', '.join(known)}"

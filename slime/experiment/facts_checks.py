@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from slime.experiment.facts_deviations import check_deviations
-from slime.experiment.facts_schema import Conversion, LaunchFile, ModelFile
+from slime.experiment.facts_schema import Dsa, LaunchFile, ModelFile, Moe
 from slime.experiment.yaml_lines import Path as KeyPath
 
 
@@ -79,7 +79,7 @@ def check_model(model: ModelFile) -> Iterator[Problem]:
             yield Problem(("moe", "moe_layers"), f"{total}; {right} would be")
         if moe.topk > moe.experts:
             yield Problem(("moe", "topk"), f"is {moe.topk}, but there are only {moe.experts} experts to choose from")
-        yield from _check_router_groups(model)
+        yield from _check_router_groups(moe)
     hybrid = model.hybrid
     if hybrid is not None and hybrid.linear_layers + hybrid.attention_layers != model.layers:
         right = model.layers - hybrid.attention_layers
@@ -87,9 +87,7 @@ def check_model(model: ModelFile) -> Iterator[Problem]:
         yield Problem(("hybrid", "linear_layers"), f"{total} are not the {model.layers} layers; {right} would be")
 
 
-def _check_router_groups(model: ModelFile) -> Iterator[Problem]:
-    moe = model.moe
-    assert moe is not None  # the caller has looked
+def _check_router_groups(moe: Moe) -> Iterator[Problem]:
     if (moe.groups is None) != (moe.topk_groups is None):
         missing = "groups" if moe.groups is None else "topk_groups"
         yield Problem(("moe", missing), "is null, but group-limited routing needs groups and topk_groups, or neither")
@@ -147,7 +145,7 @@ def _check_training(recipe: LaunchFile, model: ModelFile) -> Iterator[Problem]:
         if gpus % product:
             step = math.lcm(dense, expert, recipe.gpus_per_node) // recipe.gpus_per_node
             near = near_multiples(step, recipe.nodes)
-            total = f"{recipe.nodes} nodes x {recipe.gpus_per_node} = {gpus} GPUs"
+            total = f"{gpus} GPUs (nodes {recipe.nodes} x {recipe.gpus_per_node})"
             yield Problem(("nodes",), f"{total} do not divide by parallel {name} = {product}; nearest nodes: {near}")
     yield from _check_split(
         ("parallel",), recipe.parallel.pp, parallel.first_stage_layers, parallel.last_stage_layers, model
@@ -200,15 +198,14 @@ def _check_split(at: KeyPath, pp: int, first: int | None, last: int | None, mode
         start = sum(stages[:number]) + 1
         if start > model.dsa.index_offset and (start - model.dsa.index_offset) % model.dsa.index_frequency:
             message = f"stage {number + 1} begins at layer {start}, which reuses the index of a layer on another stage"
-            layers = _alternatives(_index_layers_near(model, start))
+            layers = _alternatives(_index_layers_near(model.dsa, start, model.layers))
             yield Problem((*at, key), f"{message}; nearest layers that compute one: {layers}")
+            return  # the later stages are shifted by the same number
 
 
-def _index_layers_near(model: ModelFile, layer: int) -> list[int]:
-    assert model.dsa is not None  # the caller has looked
-    offset, frequency = model.dsa.index_offset, model.dsa.index_frequency
-    below = offset + (layer - offset) // frequency * frequency
-    return [value for value in (below, below + frequency) if value <= model.layers]
+def _index_layers_near(dsa: Dsa, layer: int, layers: int) -> list[int]:
+    below = dsa.index_offset + (layer - dsa.index_offset) // dsa.index_frequency * dsa.index_frequency
+    return [value for value in (below, below + dsa.index_frequency) if value <= layers]
 
 
 def _check_engine(recipe: LaunchFile, model: ModelFile) -> Iterator[Problem]:
@@ -250,7 +247,7 @@ def _check_batch(recipe: LaunchFile) -> Iterator[Problem]:
 
 
 def _check_conversion(recipe: LaunchFile, model: ModelFile) -> Iterator[Problem]:
-    conversion: Conversion = recipe.conversion
+    conversion = recipe.conversion
     ranks = conversion.nodes * recipe.gpus_per_node
     tp, pp, ep, etp = conversion.tp, conversion.pp, conversion.ep, conversion.etp
     first, last = conversion.first_stage_layers, conversion.last_stage_layers
@@ -272,7 +269,7 @@ def _check_conversion(recipe: LaunchFile, model: ModelFile) -> Iterator[Problem]
         return
     for name, product in (("tp * pp", tp * pp), ("ep * etp * pp", ep * etp * pp)):
         if ranks % product:
-            total = f"{conversion.nodes} nodes x {recipe.gpus_per_node} = {ranks} ranks"
+            total = f"{ranks} ranks (nodes {conversion.nodes} x {recipe.gpus_per_node})"
             message = f"{total} do not divide by conversion {name} = {product}"
             step = product // math.gcd(product, recipe.gpus_per_node)
             yield Problem(
@@ -325,4 +322,4 @@ def _check_extras(recipe: LaunchFile, model: ModelFile) -> Iterator[Problem]:
         message = f"interval {evaluation.interval}, data {evaluation.data}, samples {evaluation.samples}"
         yield Problem(("evaluation",), f"{message}: either 0, null and 0 (no evaluation), or all three")
     if recipe.hf_repo != model.hf_repo:
-        yield Problem(("hf_repo",), f"is {recipe.hf_repo!r}, but the model file says {model.hf_repo!r}")
+        yield Problem(("hf_repo",), f"is {recipe.hf_repo or 'null'}, but the model file says {model.hf_repo or 'null'}")

@@ -10,11 +10,21 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
 
-Decimal = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$")]
+FORMS = {
+    r"^[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$": 'a decimal number of at least 0 in quotes, such as "1e-6" or "0.95"',
+    r"^--[a-z0-9]+(-[a-z0-9]+)*$": "a flag: two dashes, then lower-case words joined by dashes",
+    r"^[a-z0-9]+([.-][a-z0-9]+)*$": "lower-case letters and digits, joined by single dots or dashes",
+    r"^[A-Za-z_][A-Za-z0-9_]*$": "a variable name: letters, digits and underscores, no digit first",
+    r"^[0-9a-f]{7,40}$": "a commit: 7 to 40 hexadecimal digits",
+}
+"""Every pattern of this module and what to say when a value does not match it."""
+_DECIMAL, _FLAG, _IDENTIFIER, _VARIABLE, _COMMIT = FORMS
+
+Decimal = Annotated[str, StringConstraints(pattern=_DECIMAL)]
 """A non-negative decimal number kept as text, for example "1e-6"."""
-FlagName = Annotated[str, StringConstraints(pattern=r"^--[a-z0-9]+(-[a-z0-9]+)*$")]
-Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([.-][a-z0-9]+)*$")]
-EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+FlagName = Annotated[str, StringConstraints(pattern=_FLAG)]
+Identifier = Annotated[str, StringConstraints(pattern=_IDENTIFIER)]
+EnvironmentName = Annotated[str, StringConstraints(pattern=_VARIABLE)]
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -39,7 +49,7 @@ class Source(FactModel):
     title: Text
     url: Text
     path: Text | None = None
-    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,40}$")] | None = None
+    commit: Annotated[str, StringConstraints(pattern=_COMMIT)] | None = None
 
 
 class Moe(FactModel):
