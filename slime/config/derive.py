@@ -46,7 +46,7 @@ def derive_lengths(config: Config) -> Values:
     if context is not None:
         return {"rollout_max_prompt_len": context - 1}
     if prompt is not None and response is not None:
-        return {"rollout_max_context_len": prompt + response}
+        return {"rollout_max_context_len": prompt + max(response, config.eval_max_response_len or 0)}
     return {}
 
 

@@ -67,16 +67,16 @@ def make_config(**values: Any) -> Config:
 
 def _resolve(merged: Sequence[Assignment], problems: list[Problem]) -> Config:
     last = {item.flag.field: item for item in merged}
-    problems.extend(problem for item in last.values() if (problem := planned_problem(item)) is not None)
     given = {field: item.value for field, item in last.items()}
     config = Config(**given, origins={field: item.origin for field, item in last.items()})
+    planned = [problem for item in last.values() if (problem := planned_problem(item)) is not None]
     missing = missing_flags(config)
-    # With a required value missing there is nothing to derive from, and a value that was refused would only be
-    # refused again, under another name, by what is derived from its default.
+    # A value that was refused or is missing would be refused again, under another name, by the rules that read its
+    # default or what is derived from it.
     if not missing and not problems:
         config = derive(config)
-        problems.extend(one for one in validate(config) if one.severity == "error")
-    problems.extend(missing)
+        problems = [one for one in validate(config) if one.severity == "error"]
+    problems = [*problems, *missing, *planned]
     if problems:
         raise ConfigError(problems)
     return config

@@ -1,0 +1,22 @@
+"""Nearest legal numbers for error messages."""
+
+from __future__ import annotations
+
+
+def nearest_multiples(value: int, base: int) -> str:
+    """The multiples of ``base`` on both sides of ``value``: ``8 or 16``."""
+    below = value // base * base
+    return f"{below} or {below + base}" if below else str(base)
+
+
+def nearest_divisors(number: int, value: int) -> str:
+    """The divisors of ``number`` on both sides of ``value``: ``4 or 8``."""
+    divisors = _divisors(number)
+    below = [one for one in divisors if one <= value]
+    above = [one for one in divisors if one > value]
+    return " or ".join(str(one) for one in (*below[-1:], *above[:1]))
+
+
+def _divisors(number: int) -> list[int]:
+    small = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
+    return sorted({*small, *(number // one for one in small)})
