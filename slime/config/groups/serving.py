@@ -14,6 +14,14 @@ class ServingFlags:
     sglang_server_concurrency: int = flag(
         512, "每个引擎同时处理的请求数", "requests in flight per engine", minimum=1, maximum=8192
     )
+    sglang_port: int | None = flag(
+        None,
+        "引擎监听的端口，多个引擎依次加一；不写则自动选空闲端口",
+        "port of the engine, one more for each further engine; left out, free ports are chosen",
+        minimum=1024,
+        maximum=65535,
+        source="sglang",
+    )
     sglang_mem_fraction_static: float | None = flag(
         None,
         "权重和 KV 缓存占用的显存比例",
