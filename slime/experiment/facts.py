@@ -189,6 +189,8 @@ def _shape_problem(kind: type[FactModel], detail: ErrorDetails) -> Problem:
         case "int_type":
             kind_read = _yaml_kind(detail["input"])
             return Problem(path, f"is {detail['input']!r}, which YAML reads as {kind_read}; write a whole number")
+        case "bool_type":
+            return Problem(path, f"is {detail['input']!r}; write true or false without quotes")
         case "string_pattern_mismatch":
             return Problem(path, f"is {detail['input']!r}; expected {FORMS[context['pattern']]}")
         case _:
@@ -214,6 +216,8 @@ def _key_path(kind: type[FactModel], loc: tuple[str | int, ...]) -> tuple[KeyPat
     owner: type[FactModel] = kind
     current: Any = kind
     for part in loc:
+        if part == "[key]":
+            continue  # pydantic's mark for the name of a mapping entry
         if isinstance(part, int):
             path.append(part)
             current = _inner(current)
@@ -223,7 +227,7 @@ def _key_path(kind: type[FactModel], loc: tuple[str | int, ...]) -> tuple[KeyPat
             current = _inner(
                 next((f.annotation for n, f in current.model_fields.items() if (f.alias or n) == part), None)
             )
-        elif get_origin(current) is dict and part != "[key]":
+        elif get_origin(current) is dict:
             path.append(part)
             current = get_args(current)[1]
     return tuple(path), owner
