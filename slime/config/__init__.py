@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from slime.config.config import GROUP_TITLES, REGISTRY, Config, EvalDataset
+from slime.config.dry_run import dry_run, render_dry_run, write_dry_run
 from slime.config.errors import ConfigError, HelpRequested, Problem
 from slime.config.flags import Flag, Registry, Text, flag
+from slime.config.preflight import preflight
 from slime.config.resolve import as_arguments, as_values, make_config, parse_args
 
 __all__ = [
@@ -23,7 +25,11 @@ __all__ = [
     "Text",
     "as_arguments",
     "as_values",
+    "dry_run",
     "flag",
     "make_config",
     "parse_args",
+    "preflight",
+    "render_dry_run",
+    "write_dry_run",
 ]

@@ -20,7 +20,7 @@ class ServingFlags:
         "port of the engine, one more for each further engine; left out, free ports are chosen",
         minimum=1024,
         maximum=65535,
-        source="sglang",
+        source="own",
     )
     sglang_mem_fraction_static: float | None = flag(
         None,
