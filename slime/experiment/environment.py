@@ -3,9 +3,9 @@
 1. every choice of ``fields.yaml`` (``model``, ``layout``, ``cpuAdam``, ...);
 2. every derived value of ``fields.yaml``, in order (a later one may read an earlier one);
 3. the facts of the chosen recipe: the table ``FACTS`` below;
-4. in a few places one more: ``before`` (transitions: the edited choice's old value), ``value`` (a rule with ``each``:
-   the field's value), ``role`` (argument rows: ``train`` in experiment.sh, ``regular``, ``prefill`` or ``decode`` in
-   serving-reference.sh).
+4. in a few places one more: ``before`` (transitions: the edited choice's old value), ``field`` and ``value`` (a rule
+   with ``each``: the choice's name and value), ``role`` (argument rows: ``train`` in experiment.sh, ``regular``,
+   ``prefill`` or ``decode`` in serving-reference.sh).
 
 A fact that a recipe does not have is null, never a made-up number.
 """
@@ -51,6 +51,7 @@ def _bool(doc: str, read: Callable[[LaunchFile, ModelFile], Value]) -> Fact:
 
 FACTS: dict[str, Fact] = {
     "display": _text("the recipe's name as shown", lambda r, m: r.display),
+    "recipe_path": _text("the recipe's launch file", lambda r, m: f"recipes/launch/{r.id}.yaml"),
     "size": _text("its size line, such as 30B, A3B, MoE", lambda r, m: r.size),
     "device": _text("cuda or cpu", lambda r, m: r.device),
     "hf_repo": _maybe_text("repository on the Hugging Face Hub; null: made locally", lambda r, m: r.hf_repo),
@@ -98,11 +99,9 @@ FACTS: dict[str, Fact] = {
     "mtp": _bool("has a built-in draft (MTP) layer", lambda r, m: m.mtp_layers > 0),
     "hybrid": _bool("has linear-attention layers", lambda r, m: m.hybrid is not None),
     "dsa": _bool("has sparse attention (DSA)", lambda r, m: m.dsa is not None),
-    "linear_kind": _maybe_text("kind of the linear-attention layers", lambda r, m: m.hybrid.linear_kind if m.hybrid else None),
+    "linear_kind": _maybe_text("kind of linear attention", lambda r, m: m.hybrid.linear_kind if m.hybrid else None),
     "linear_layers": _int("linear-attention layers", lambda r, m: m.hybrid.linear_layers if m.hybrid else 0),
-    "attention_layers": _int(
-        "full-attention layers", lambda r, m: m.hybrid.attention_layers if m.hybrid else m.layers
-    ),
+    "attention_layers": _int("full-attention layers", lambda r, m: m.hybrid.attention_layers if m.hybrid else m.layers),
     "state_dtype": _maybe_text("dtype of the recurrent state", lambda r, m: m.hybrid.state_dtype if m.hybrid else None),
 }
 """Every fact by the name that expressions use."""

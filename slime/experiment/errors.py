@@ -9,6 +9,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slime.experiment.texts import Text
+
 
 class ExperimentError(Exception):
     """Base of everything this package raises on purpose."""
@@ -31,11 +36,13 @@ class CatalogError(ExperimentError):
 
 
 class ChoiceError(ExperimentError):
-    """One edit that is not allowed; ``field`` names the choice."""
+    """One edit that is not allowed: ``field`` names the choice, ``reason`` says why in both languages."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, field: str, reason: Text, nearest: str | None = None) -> None:
+        super().__init__(reason.en + (f" Did you mean {nearest}?" if nearest is not None else ""))
         self.field = field
+        self.reason = reason
+        self.nearest = nearest
 
 
 class InputError(ExperimentError):

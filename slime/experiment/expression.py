@@ -9,7 +9,8 @@ exists only here; the browser gets the lists. The semantics, each line a place w
 - There is no truthiness: ``and``, ``or``, ``not`` and ``if`` demand booleans. ``and`` and ``or`` stop early.
 - ``==`` never coerces: values of two types differ, a boolean is no integer, lists are never equal to anything.
   Ordering exists for integers alone. ``in`` wants a list on its right.
-- Texts have no length, no order and no index; named predicates stand in for regular expressions.
+- Texts are counted in code points (``len``) and have no order and no index; named predicates replace regular
+  expressions.
 - Every error carries a code, and both engines give the same code for the same expression and names.
 """
 
@@ -23,7 +24,7 @@ from typing import Any, TypeAlias
 from slime.experiment.errors import ExpressionError
 from slime.experiment.functions import FUNCTIONS, SAFE_INTEGER, call, check_arity, want_int
 
-Value: TypeAlias = "int | bool | str | None | list[Value]"
+Value: TypeAlias = "int | bool | str | list[Value] | None"
 Tree: TypeAlias = "list[Any]"
 
 _BINARY: dict[type[ast.operator], str] = {
@@ -66,7 +67,7 @@ def parse(source: str | int | bool) -> Expression:
 
     Raises ``ExpressionError`` for anything outside the restricted language, naming the offending part.
     """
-    if isinstance(source, bool) or isinstance(source, int):
+    if isinstance(source, (bool, int)):
         return Expression(str(source).lower(), ["lit", source])
     try:
         body = ast.parse(source.strip(), mode="eval").body
@@ -131,7 +132,7 @@ def evaluate(tree: Tree, names: Mapping[str, Value]) -> Value:
     """Evaluate a parsed ``tree`` under ``names``. Raises ``ExpressionError``; never anything else."""
     operator, *parts = tree
     if operator == "lit":
-        return parts[0]  # type: ignore[no-any-return]
+        return parts[0]
     if operator == "var":
         if parts[0] not in names:
             raise ExpressionError("name", f"unknown name {parts[0]}")

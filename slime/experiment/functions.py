@@ -53,7 +53,7 @@ def _exact(value: int) -> int:
 
 def _multiple(value: Any, step: Any, half: Callable[[int], int]) -> int:
     whole, unit = want_int(value), _want_step(step)
-    return _exact((whole + half(unit)) // unit * unit)
+    return _exact(_exact(whole + half(unit)) // unit * unit)
 
 
 def _round_to(value: Any, step: Any) -> int:
@@ -84,7 +84,7 @@ def _predicate(test: Callable[[str], bool]) -> Callable[[Any], bool]:
 FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Any]]] = {
     "min": (1, None, lambda *values: min(map(want_int, values))),
     "max": (1, None, lambda *values: max(map(want_int, values))),
-    "len": (1, 1, lambda values: len(want_list(values))),
+    "len": (1, 1, lambda value: len(value) if isinstance(value, str) else len(want_list(value))),
     "ceil_to": (2, 2, lambda value, step: _multiple(value, step, lambda unit: unit - 1)),
     "floor_to": (2, 2, lambda value, step: _multiple(value, step, lambda unit: 0)),
     "round_to": (2, 2, _round_to),
@@ -92,7 +92,7 @@ FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Any]]] = {
     "gcd": (2, 2, lambda left, right: math.gcd(_want_step(left), _want_step(right))),
     "text": (1, 1, lambda value: str(want_int(value))),
     "concat": (1, None, lambda *parts: "".join([want_text(part) for part in parts])),
-    "join": (2, 2, lambda parts, separator: want_text(separator).join([want_text(p) for p in want_list(parts)])),
+    "join": (1, 2, lambda parts, between=" ": want_text(between).join([want_text(p) for p in want_list(parts)])),
     "split": (1, 2, _split),
     "first": (1, 1, _first),
     "starts_with": (2, 2, lambda text, start: want_text(text).startswith(want_text(start))),

@@ -32,8 +32,10 @@ Expr = Annotated[
 ]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z0-9_]*$")]
 SlotName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")]
-ShellWord = Annotated[str, StringConstraints(pattern=r'^"\$([A-Z][A-Z0-9_]*|\{[A-Z][A-Z0-9_]*\})[A-Za-z0-9_./-]*"$')]
-"""A double-quoted shell variable with an optional fixed suffix: ``"$SAVE_DIR"``, ``"$SAVE_DIR/logs"``."""
+ShellWord = Annotated[
+    str, StringConstraints(pattern=r'^"[A-Za-z0-9_./:=-]*\$([A-Z][A-Z0-9_]*|\{[A-Z][A-Z0-9_]*\})[A-Za-z0-9_./:=-]*"$')
+]
+"""One double-quoted shell variable with fixed text around it: ``"$SAVE_DIR"``, ``"$SAVE_DIR/logs"``."""
 Scalar = Annotated[str, Strict()] | Annotated[bool, Strict()] | Annotated[int, Strict()]
 
 
@@ -66,6 +68,7 @@ class ChoiceField(FactModel):
     name: Name
     type: Literal["enum", "bool", "int", "text"]
     values: tuple[EnumValue, ...] = Field(default=(), strict=False)
+    values_from: Literal["launch"] | None = None
     default: Scalar
     from_launch: str | None = None
     minimum: int | None = None
@@ -87,6 +90,8 @@ class ChoiceField(FactModel):
         wanted = {"enum": str, "text": str, "bool": bool, "int": int}[self.type]
         if type(self.default) is not wanted:
             raise ValueError(f"default {self.default!r} is not of type {self.type}")
+        if self.type == "enum" and not self.values and self.values_from is None:
+            raise ValueError("an enum choice needs values")
         if self.type == "enum" and self.values and self.default not in [value.value for value in self.values]:
             raise ValueError(f"default {self.default!r} is none of the values")
         return self
@@ -119,7 +124,7 @@ class FieldsFile(FactModel):
 class Transition(FactModel):
     """A linked change: when choice ``on`` was edited and ``when`` holds, ``set`` follows in the same step.
 
-    Rows with ``on: any`` run last, after every edit and after reading outside input.
+    Rows with ``on: sanitise`` run last, after every edit and after reading outside input.
     """
 
     id: Name
@@ -159,7 +164,7 @@ class Rule(FactModel):
     when: Expr
     fields_: tuple[Name, ...] = Field(default=(), alias="fields", strict=False)
     each: tuple[Name, ...] = Field(default=(), strict=False)
-    values: dict[Name, Expr] = {}
+    values: dict[Name, Expr] = Field(default_factory=dict)
     message: Words
     repair: tuple[Repair, ...] = Field(default=(), strict=False)
     docs: str | None = None
@@ -181,87 +186,68 @@ class Group(FactModel):
 
 
 class ArgumentRow(FactModel):
-    """One row of the argument table; at most one of ``value``, ``shell``, ``each``, or a ``splice`` of launch flags."""
+    """One row of the argument table: a flag with its words (``value`` or ``each``, then ``shell``), or a ``splice``."""
 
     group: Name
     target: Literal["train", "serving", "reference", "convert"] = "train"
     flag: FlagName | None = None
     value: Expr | None = None
-    shell: ShellWord | None = None
     each: Expr | None = None
+    shell: ShellWord | Annotated[tuple[ShellWord, ...], Strict(False)] = ()
     splice: Literal["training_flags", "serving_flags"] | None = None
     when: Expr = TRUE
     why: Words | None = None
     fields_: tuple[Name, ...] = Field(default=(), alias="fields", strict=False)
 
+    @property
+    def shell_words(self) -> tuple[str, ...]:
+        """The shell words as a tuple."""
+        return (self.shell,) if isinstance(self.shell, str) else self.shell
+
     @model_validator(mode="after")
     def _one_kind(self) -> ArgumentRow:
-        if sum(given is not None for given in (self.value, self.shell, self.each, self.splice)) > 1:
-            raise ValueError("give one of value, shell, each or splice, or none of them for a switch")
+        if self.value is not None and self.each is not None:
+            raise ValueError("give one of value and each, or neither for a switch")
         if (self.splice is None) != (self.flag is not None and self.why is not None):
             raise ValueError("a row has flag and why, or splice alone")
         return self
 
 
 class EnvironmentRow(FactModel):
-    """A variable of the training job's environment."""
+    """A variable of the training job's environment, or the splice of the recipe's own variables."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")]
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")] | None = None
     value: Expr | None = None
     shell: ShellWord | None = None
+    splice: Literal["environment"] | None = None
     when: Expr = TRUE
-    why: Words
+    why: Words | None = None
     fields_: tuple[Name, ...] = Field(default=(), alias="fields", strict=False)
 
     @model_validator(mode="after")
     def _one_kind(self) -> EnvironmentRow:
-        if (self.value is None) == (self.shell is None):
-            raise ValueError("give exactly one of value and shell")
+        complete = self.name is not None and self.why is not None and (self.value is None) != (self.shell is None)
+        if self.splice is None and not complete:
+            raise ValueError("a row has name, why and one of value and shell, or splice alone")
         return self
 
 
 class Slot(FactModel):
-    """A named value inside the fixed text of a script: digits, or a single-quoted literal.
+    """A named value inside the fixed text of a script.
 
-    ``raw`` leaves the quotes away; it is allowed only where no text that a user typed can reach it.
+    ``as: shell`` gives a shell word (a user's text always single-quoted), ``as: plain`` the bare text; the latter is
+    allowed only where no text that a user typed can reach it.
     """
 
-    name: SlotName
     value: Expr
-    raw: bool = False
+    as_: Literal["shell", "plain"] = Field(alias="as")
 
 
 class BlockPart(FactModel):
-    """Lines that appear while ``when`` holds; one text for both languages, or one each."""
+    """Lines that appear while ``when`` holds. They may hold inline slots."""
 
     when: Expr = TRUE
-    text: str | Words
-
-
-class Block(FactModel):
-    """Several lines inside the fixed text of a script."""
-
-    name: SlotName
-    parts: tuple[BlockPart, ...] = Field(strict=False)
-
-
-class Override(FactModel):
-    """One server argument of one group in ``sglang.yaml``."""
-
-    key: Name
-    value: Expr
-    when: Expr = TRUE
-    why: Words
-
-
-class ServerGroup(FactModel):
-    """One entry of ``server_groups`` in ``sglang.yaml``."""
-
-    worker_type: Literal["regular", "prefill", "decode"]
-    num_gpus: Expr
-    num_gpus_per_engine: Expr
-    when: Expr = TRUE
-    overrides: tuple[Override, ...] = Field(default=(), strict=False)
+    text: str
 
 
 class ArgumentsFile(FactModel):
@@ -270,10 +256,9 @@ class ArgumentsFile(FactModel):
     groups: tuple[Group, ...] = Field(strict=False)
     arguments: tuple[ArgumentRow, ...] = Field(strict=False)
     environment: tuple[EnvironmentRow, ...] = Field(strict=False)
-    shell_variables: tuple[SlotName, ...] = Field(strict=False)
-    slots: tuple[Slot, ...] = Field(strict=False)
-    blocks: tuple[Block, ...] = Field(strict=False)
-    sglang: tuple[ServerGroup, ...] = Field(strict=False)
+    shell_words: tuple[ShellWord, ...] = Field(strict=False)
+    slots: dict[SlotName, Slot]
+    blocks: dict[SlotName, Annotated[tuple[BlockPart, ...], Strict(False)]]
 
 
 class Preset(FactModel):
