@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import aiohttp
 
@@ -67,36 +67,51 @@ class EngineControl:
                     raise
                 await asyncio.sleep(0.5)
 
-    async def update_from_tensor(self, buckets: Sequence[Sequence[str]], load_format: str, version: str) -> None:
-        """Load weights from shared memory; the server must be paused, since cached prefixes are flushed with the last.
+    async def begin_update(self) -> None:
+        """Open an update, on servers that want to be told."""
+        if "/begin_weight_update" in await self.routes():
+            await self._post("/begin_weight_update")
+
+    async def load_bucket(self, payloads: Sequence[str], load_format: str, version: str | None) -> None:
+        """Load one bucket of weights from shared memory; the server must be paused.
 
         Args:
-            buckets: for each bucket one payload per tensor-parallel rank of the engine.
+            payloads: one per tensor-parallel rank of the engine.
             load_format: how the payloads are laid out.
-            version: label that the server reports from now on; it is set with the last bucket only, so a failed update
-                leaves the old label.
+            version: label that the server reports from now on; given with the last bucket only, so that a failed update
+                leaves the old label. With it, cached prefixes are dropped: they belong to the old weights.
         """
-        session_needed = "/begin_weight_update" in await self.routes()
-        if session_needed:
-            await self._post("/begin_weight_update")
-        try:
-            for number, payloads in enumerate(buckets, start=1):
-                last = number == len(buckets)
-                fields: dict[str, Any] = {"serialized_named_tensors": list(payloads), "load_format": load_format}
-                if last:
-                    fields["weight_version"] = version
-                await self._post("/update_weights_from_tensor", flush_cache=last, **fields)
-        finally:
-            if session_needed:
-                await self._post("/end_weight_update")
+        last = version is not None
+        fields: dict[str, Any] = {"weight_version": version} if last else {}
+        await self._post(
+            "/update_weights_from_tensor",
+            serialized_named_tensors=list(payloads),
+            load_format=load_format,
+            flush_cache=last,
+            **fields,
+        )
+
+    async def end_update(self) -> None:
+        """Close an update, on servers that want to be told."""
+        if "/end_weight_update" in await self.routes():
+            await self._post("/end_weight_update")
 
     async def update_from_disk(self, model_path: str, version: str) -> None:
         """Load a complete Hugging Face checkpoint from a directory that the server can read; it must be paused."""
         await self._post("/update_weights_from_disk", model_path=model_path, weight_version=version, flush_cache=True)
 
-    async def weights_checker(self, action: Literal["snapshot", "reset_tensors", "compare", "checksum"]) -> Any:
-        """SGLang's own weight checker: keep a copy, overwrite with noise, compare with the copy, or hash."""
-        return await self._post("/weights_checker", action=action)
+    async def checksums(self) -> dict[str, str]:
+        """A hash of every tensor that the server holds, by its name inside the server (and its rank)."""
+        answer = await self._post("/weights_checker", action="checksum")
+        return {
+            f"rank {number}: {name}": value
+            for number, rank in enumerate(answer["ranks"])
+            for name, value in rank["checksums"].items()
+        }
+
+    async def scramble(self) -> None:
+        """Overwrite the server's weights with noise. Used to show that an update replaces all of them."""
+        await self._post("/weights_checker", action="reset_tensors")
 
     async def abort_all(self) -> None:
         """Abort every request of the server; what they generated so far is returned to their callers."""

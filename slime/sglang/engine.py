@@ -123,6 +123,17 @@ class EngineProcess:
             return "(there is no log)"
         return "\n".join(text.splitlines()[-lines:]) or "(the log is empty)"
 
+    def pids(self) -> list[int]:
+        """Process ids of the running server and what it started, the server itself first (Linux)."""
+        if self._guard is None:
+            return []
+        children = Path(f"/proc/{self._guard.pid}/task/{self._guard.pid}/children")
+        try:
+            server = int(children.read_text().split()[0])
+        except (OSError, IndexError):
+            return []
+        return sorted(guard.members(server), key=lambda pid: pid != server)
+
     def stop(self) -> None:
         """End the server and everything that it started. Harmless when it has ended already."""
         if self._guard is not None:

@@ -102,7 +102,7 @@ def main(command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # The owner decides when the server ends; a signal to the whole terminal, or Ray's end of a worker, must not race it.
+    # The owner decides when the server ends; a signal to the whole terminal must not race it.
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.SIG_IGN)
     sys.exit(main(sys.argv[1:]))

@@ -13,8 +13,8 @@ from slime.sglang import cpu
 Value = str | int | float | bool
 """Value of one server argument; True stands for a switch that is given, False for one that is left out."""
 
-# SGLang on a CPU: no CUDA graphs, no overlapped scheduling, attention written in torch. `sleep-on-idle` matters: without
-# it an idle scheduler spins on a whole core, which the trainer needs.
+# SGLang on a CPU: no CUDA graphs, no overlapped scheduling, attention written in torch. Without `sleep-on-idle` an idle
+# scheduler spins on a whole core, which the trainer needs.
 CPU_ARGUMENTS: Mapping[str, Value] = {
     "device": "cpu",
     "attention-backend": "torch_native",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import random
 import socket
+
+SERVER_PORTS = (15000, 30000)
 
 
 class PortBusyError(RuntimeError):
@@ -27,20 +30,18 @@ def free_port(host: str = "127.0.0.1", start: int | None = None, span: int = 200
 
     Args:
         host: address that will be bound.
-        start: search upward from here, which keeps the engines of a node side by side; None lets the system choose.
-        span: how many ports to try from `start`.
+        start: search upward from here; None starts at a random port below the range that systems hand out to outgoing
+            connections. A server binds seconds after its port is chosen, and there it is likely to be still free.
+        span: how many ports to try.
 
     Raises:
         PortBusyError: every port of the span is taken.
     """
-    if start is None:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.bind((host, 0))
-            return int(probe.getsockname()[1])
-    for port in range(start, start + span):
+    first = random.randrange(*SERVER_PORTS) if start is None else start
+    for port in range(first, first + span):
         if bind_error(host, port) is None:
             return port
-    raise PortBusyError(f"no free port on {host} between {start} and {start + span - 1}")
+    raise PortBusyError(f"no free port on {host} between {first} and {first + span - 1}")
 
 
 def require_free(host: str, port: int, flag: str) -> int:
@@ -58,7 +59,7 @@ def require_free(host: str, port: int, flag: str) -> int:
     if error is None:
         return port
     reason = "another process listens there" if error.errno == errno.EADDRINUSE else error.strerror
-    nearest = free_port(host, start=max(port + 1, 1024)) if port < 65000 else free_port(host)
+    nearest = free_port(host, start=port + 1) if 1024 <= port < 65000 else free_port(host)
     raise PortBusyError(
         f"{flag} {port}: port {port} of {host} cannot be used ({reason}); "
         f"leave the flag out to have a free port chosen, or take {nearest}, which is free now"

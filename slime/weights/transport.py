@@ -1,4 +1,4 @@
-"""Weights on their way from a trainer to an engine on the same host: one shared buffer, described, never copied over HTTP.
+"""Weights on their way from a trainer to an engine on the same host: one shared buffer, of which only a handle is sent.
 
 The trainer copies its tensors one after another into a flat byte buffer in shared memory and sends the engine a handle.
 The engine maps the buffer, cuts it back into tensors and loads them. This is SGLang's load format `flattened_bucket`.
@@ -96,7 +96,7 @@ def pack(bucket: list[NamedTensor], buffer: SharedBuffer) -> str:
 
 
 def _handle(content: object) -> str:
-    """Pickle with the reducers that torch.multiprocessing registered, which replace a tensor's bytes by the name of its shared memory."""
+    """Pickle with torch.multiprocessing's reducers, which put the name of a tensor's shared memory for its bytes."""
     # Torch's default strategy passes a file descriptor over an authenticated socket of the sender's process family;
     # a server that is not a child of the trainer cannot take it and dies of the attempt.
     before = torch.multiprocessing.get_sharing_strategy()

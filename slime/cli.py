@@ -1,0 +1,86 @@
+"""`slime ...`: finds the command and hands the rest of the line to it. Nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """One word after `slime`: what it does, and the function that gets the words after it."""
+
+    summary: str
+    run: Callable[[Sequence[str]], int]
+
+
+def _train(words: Sequence[str]) -> int:
+    from slime.train import main as train
+
+    return train(words)
+
+
+def _convert(words: Sequence[str]) -> int:
+    from slime.weights import command
+
+    return _with_parser("convert", command, words)
+
+
+def _tiny(words: Sequence[str]) -> int:
+    from slime.tiny import command
+
+    return _with_parser("tiny", command, words)
+
+
+def _check(words: Sequence[str]) -> int:
+    from slime.config.command import check
+
+    return check(words)
+
+
+def _lab(words: Sequence[str]) -> int:
+    from slime.experiment import command
+
+    return _with_parser("lab", command, words)
+
+
+COMMANDS: dict[str, Command] = {
+    "train": Command("run an experiment: generate, train, synchronise, evaluate", _train),
+    "check": Command("find what is wrong with a run before it starts", _check),
+    "convert": Command("turn a checkpoint from Hugging Face to Megatron or back", _convert),
+    "tiny": Command("make the small model, its tokenizer and its data", _tiny),
+    "lab": Command("check and render experiments of the lab", _lab),
+}
+
+
+def usage() -> str:
+    """The help text of `slime` itself."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join(["usage: slime COMMAND ...", "", "commands:", *lines, "", "slime COMMAND --help explains each."])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0 done, 1 failed, 2 not understood."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words:
+        print(usage(), file=sys.stderr)
+        return 2
+    name, rest = words[0], words[1:]
+    if name in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    command = COMMANDS.get(name)
+    if command is None:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean `slime {near[0]}`?" if near else f"the commands are {', '.join(COMMANDS)}"
+        print(f"slime: there is no command {name!r}; {hint}", file=sys.stderr)
+        return 2
+    return command.run(rest)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

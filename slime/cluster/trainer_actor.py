@@ -1,0 +1,147 @@
+"""The Ray actor that holds one rank of the trainer, and hands its weights over."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import ray
+
+from slime.config import Config
+from slime.data.sample import Sample
+from slime.data.train_batch import TrainBatch
+
+if TYPE_CHECKING:
+    from slime.megatron.trainer import MegatronTrainer
+    from slime.weights.transport import NamedTensor
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a trainer loaded; a plain record, so that the driver can read it without importing Megatron.
+
+    Attributes:
+        source: the folder that the weights came from.
+        step: the round that the checkpoint was saved after; None for weights alone.
+        data_cursor: the data source's position when it was saved; empty for weights alone.
+    """
+
+    source: str
+    step: int | None
+    data_cursor: dict[str, Any]
+
+
+class TrainerActor:
+    """One rank. Collective methods (all but `ping`, `endpoint`) must be called on every rank."""
+
+    def __init__(self, config: Config, rank: int, world_size: int) -> None:
+        """
+        Args:
+            config: the resolved configuration.
+            rank: of this process.
+            world_size: number of training processes.
+        """
+        self.config = config
+        self.rank = rank
+        self.world_size = world_size
+        self._trainer: MegatronTrainer | None = None
+        self._waiting: Iterator[list[NamedTensor]] | None = None
+        self._next: list[NamedTensor] | None = None
+
+    def ping(self) -> None:
+        """Answer, which shows that this process lives."""
+
+    def endpoint(self) -> tuple[str, int]:
+        """Address and a free port on this node, where rank 0 lets the others find it."""
+        address = str(ray.util.get_node_ip_address())
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+            return address, int(probe.getsockname()[1])
+
+    def start(self, master_addr: str, master_port: int) -> Loaded:
+        """Build the model and load its weights; returns what was loaded."""
+        # Here and not above: importing Megatron takes seconds, and an engine can start meanwhile.
+        from slime.megatron.trainer import MegatronTrainer
+        from slime.weights.transport import SharedBuffer
+
+        self._buffer = SharedBuffer()
+        self._trainer = MegatronTrainer(self.config, self.rank, self.world_size, master_addr, master_port)
+        state = self._trainer.load()
+        return Loaded(str(state.source), state.step, dict(state.data_cursor))
+
+    @property
+    def trainer(self) -> MegatronTrainer:
+        """The trainer; `start` comes first."""
+        if self._trainer is None:
+            raise RuntimeError("the trainer was not started")
+        return self._trainer
+
+    def train(self, batch: TrainBatch) -> dict[str, float]:
+        """Train one round on this rank's batch; returns its metrics."""
+        return self.trainer.train(batch)
+
+    def log_probs(self, samples: list[Sample]) -> list[npt.NDArray[np.float32]]:
+        """Log-probs of the samples' response tokens under the current weights; float32 [R] for each sample."""
+        return self.trainer.log_probs(samples)
+
+    def save(self, round_id: int, data_cursor: Mapping[str, Any]) -> str:
+        """Save a checkpoint from which round `round_id + 1` resumes; returns its folder."""
+        return str(self.trainer.save(round_id, data_cursor))
+
+    def check_weights(self) -> None:
+        """Compare names and shapes of the weights with the checkpoint that the engines loaded.
+
+        Raises:
+            WeightUpdateError: they differ, so an update would break the engines.
+        """
+        from slime.weights.hf_io import HFCheckpoint
+        from slime.weights.transport import check_same_tensors
+
+        folder = Path(self.config.hf_checkpoint)
+        check_same_tensors(self.trainer.named_hf_tensors(), HFCheckpoint(folder).shapes, str(folder))
+
+    def begin_weights(self) -> None:
+        """Start handing the current weights over, bucket by bucket."""
+        from slime.weights.transport import split_buckets
+
+        self._waiting = split_buckets(self.trainer.named_hf_tensors(), self.config.update_weight_buffer_size)
+        self._next = next(self._waiting, None)
+
+    def next_bucket(self, payloads: int) -> tuple[list[str], bool]:
+        """The next bucket in shared memory; it stays there until the following call.
+
+        Args:
+            payloads: how many copies of its handle are wanted, one per tensor-parallel rank of an engine.
+
+        Returns:
+            the handles (none on ranks other than 0), and whether this was the last bucket.
+        """
+        from slime.weights.transport import pack
+
+        if self._waiting is None or self._next is None:
+            raise RuntimeError("there is no bucket left; begin_weights comes first")
+        bucket, self._next = self._next, next(self._waiting, None)
+        handles = [pack(bucket, self._buffer) for _ in range(payloads)] if self.rank == 0 else []
+        return handles, self._next is None
+
+    def write_weights(self, version: int, folder: str) -> str:
+        """Write the current weights as a Hugging Face checkpoint below `folder`; returns its path."""
+        from slime.weights.transport_disk import version_folder, write_version
+
+        named = self.trainer.named_hf_tensors()
+        if self.rank == 0:
+            write_version(Path(folder), version, named, Path(self.config.hf_checkpoint))
+        else:
+            for _ in named:  # gathering is collective
+                pass
+        return str(version_folder(Path(folder), version))
+
+    def close(self) -> None:
+        """Leave the process groups."""
+        if self._trainer is not None:
+            self._trainer.close()

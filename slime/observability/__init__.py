@@ -1,0 +1,1 @@
+"""Metrics: computed from samples, printed, and written for later."""

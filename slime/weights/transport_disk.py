@@ -1,0 +1,42 @@
+"""Weights on their way from a trainer to an engine through a folder that both see: a complete Hugging Face checkpoint.
+
+Slower than shared memory, but it works wherever the two share a file system, and every version can be kept.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from slime.weights.hf_io import copy_companions, replaced_folder, write_shards
+from slime.weights.transport import NamedTensor
+
+
+def version_folder(root: Path, version: int) -> Path:
+    """Where version `version` lies below `root`: `weight_v000007` for 7."""
+    return root / f"weight_v{version:06d}"
+
+
+def write_version(root: Path, version: int, named: Iterable[NamedTensor], hf_checkpoint: Path) -> Path:
+    """Write one version. Its folder appears under its name only when it is complete.
+
+    Args:
+        root: `--update-weight-disk-dir`.
+        version: the weight version; a folder that an earlier run left under this number is replaced.
+        named: all tensors of the model, in Hugging Face names and layout.
+        hf_checkpoint: where the files around the weights (config, tokenizer) are copied from.
+
+    Returns:
+        The folder.
+    """
+    folder = version_folder(root, version)
+    with replaced_folder(folder, force=True) as partial:
+        copy_companions(hf_checkpoint, partial)
+        write_shards(partial, ((name, tensor.detach().cpu().contiguous()) for name, tensor in named))
+    return folder
+
+
+def remove_version(root: Path, version: int) -> None:
+    """Remove a version's folder; harmless when it is gone."""
+    shutil.rmtree(version_folder(root, version), ignore_errors=True)
