@@ -28,7 +28,7 @@ class DisabledOption:
     """A value that the page does not offer right now, and why."""
 
     field: str
-    value: str
+    value: Scalar
     why: Text
 
 

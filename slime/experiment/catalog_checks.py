@@ -5,12 +5,12 @@ A typo in a rule would otherwise be a check that never speaks. Each function giv
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slime.experiment.artifacts import BUILT_IN_BLOCKS, BUILT_IN_SLOTS, SLOT
+from slime.experiment.artifacts import BLOCK_LINE, BUILT_IN_BLOCKS, BUILT_IN_SLOTS, SLOT
+from slime.experiment.choices import Problem, read_value
 from slime.experiment.environment import FACTS
 from slime.experiment.errors import CatalogError
 from slime.experiment.expression import Expression
@@ -73,9 +73,10 @@ def _check_fields(tables: Tables, place: Place) -> Iterator[str]:
             yield place.at(("fields", index, "name"), f"the name {choice.name} is taken by a fact or another choice")
         taken.add(choice.name)
         for number, option in enumerate(choice.options):
-            legal = [one.value for one in choice.values]
-            if option.value not in legal:
-                yield place.at(("fields", index, "options", number, "value"), _unknown(option.value, legal, "value"))
+            path = ("fields", index, "options", number, "value")
+            read = read_value(choice, option.value)
+            if isinstance(read, Problem):
+                yield place.at(path, read.reason.en)
     for index, derived in enumerate(tables.derived):
         if derived.name in taken:
             yield place.at(("derived", index, "name"), f"the name {derived.name} is taken")
@@ -150,18 +151,30 @@ def _check_templates(tables: Tables) -> Iterator[str]:
     for name, slot in arguments.slots.items():
         if slot.as_ == "plain" and tables.carries_user_text(slot.value):
             yield f"recipes/experiment/arguments.yaml: slots.{name}: a text that a user typed may not stand unquoted"
-    for name, text in tables.templates.items():
+    texts = [(f"recipes/experiment/{name}", text) for name, text in tables.templates.items()]
+    for name, parts in arguments.blocks.items():
+        texts += [(f"recipes/experiment/arguments.yaml: blocks.{name}", part.text) for part in parts]
+    for where, text in texts:
         for number, line in enumerate(text.split("\n"), 1):
-            alone = re.fullmatch(r"[ \t]*@([A-Z][A-Z0-9_]*)@", line, re.ASCII)
+            alone = BLOCK_LINE.fullmatch(line)
             for slot_name in SLOT.findall(line):
                 if slot_name not in inline and not (alone and slot_name in blocks):
-                    yield f"recipes/experiment/{name}:{number}: {_unknown(slot_name, inline | blocks, 'slot')}"
-    for name, parts in arguments.blocks.items():
-        for part in parts:
-            for slot_name in SLOT.findall(part.text):
-                if slot_name not in inline:
-                    message = _unknown(slot_name, inline, "inline slot")
-                    yield f"recipes/experiment/arguments.yaml: blocks.{name}: {message}"
+                    yield f"{where}:{number}: {_unknown(slot_name, inline | blocks, 'slot')}"
+    for name in arguments.blocks:
+        if name in _reachable(tables, name):
+            yield f"recipes/experiment/arguments.yaml: blocks.{name}: the block contains itself"
+
+
+def _reachable(tables: Tables, start: str) -> set[str]:
+    """The blocks that stand inside block ``start``, at any depth."""
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for part in tables.arguments.blocks.get(waiting.pop(), ()):
+            inner = set(SLOT.findall(part.text)) & set(tables.arguments.blocks)
+            waiting += sorted(inner - found)
+            found |= inner
+    return found
 
 
 def _sites(tables: Tables, places: Mapping[str, Place]) -> Iterator[_Site]:

@@ -99,49 +99,59 @@ LAYOUT_TEXTS: dict[str, Text] = {
     "prefill": Text("prefill", "Prefill"),
     "decode": Text("decode", "Decode"),
     "external": Text("外部引擎（不归本作业管理）", "External engines (not managed by this job)"),
-    "unit_gpu": Text("GPU", "GPUs"),
-    "unit_cpu": Text("CPU 进程", "CPU processes"),
-    "pool": Text("{name}：{gpus} {unit}", "{name}: {gpus} {unit}"),
-    "few": Text("{rest} {unit}", "{rest} {unit}"),
-    "nodes": Text("{nodes} 个节点 × {size}", "{nodes} nodes × {size}"),
-    "nodes_rest": Text("{nodes} 个节点 × {size}，另加 {rest}", "{nodes} nodes × {size}, plus {rest}"),
+    "gpu_one": Text("{n} 张 GPU", "{n} GPU"),
+    "gpu_many": Text("{n} 张 GPU", "{n} GPUs"),
+    "cpu_one": Text("{n} 个 CPU 进程", "{n} CPU process"),
+    "cpu_many": Text("{n} 个 CPU 进程", "{n} CPU processes"),
+    "engine_one": Text("{n} 个引擎", "{n} engine"),
+    "engine_many": Text("{n} 个引擎", "{n} engines"),
+    "node_one": Text("{n} 个节点", "{n} node"),
+    "node_many": Text("{n} 个节点", "{n} nodes"),
+    "pool": Text("{name}：{gpus}", "{name}: {gpus}"),
+    "nodes": Text("{nodes} × {size}", "{nodes} × {size}"),
+    "nodes_rest": Text("{nodes} × {size}，另加 {rest}", "{nodes} × {size}, plus {rest}"),
     "samples": Text("样本", "samples"),
     "ipc": Text("权重：IPC", "weights: IPC"),
     "memory": Text("权重：共享内存", "weights: shared memory"),
     "nccl": Text("权重：NCCL", "weights: NCCL"),
     "disk": Text("权重：磁盘", "weights: disk"),
     "delta": Text("权重：磁盘增量", "weights: disk, delta"),
-    "engines": Text("{engines} 个引擎，每个 {size} {unit}", "{engines} engines of {size} {unit}"),
+    "engines": Text("{engines}，每个用 {size}", "{engines}, {size} each"),
     "parallel": Text("TP {tp} × PP {pp} × CP {cp}，DP {dp}", "TP {tp} × PP {pp} × CP {cp}, DP {dp}"),
     "ray": Text("Ray 预留", "Reserved in Ray"),
     "ray_detail": Text("本作业占用的总数", "what this job takes in all"),
     "title": Text("{display} 的 GPU 布局", "Where the GPUs of {display} go"),
     "colocate": Text(
-        "{train} {unit}轮流训练和采样，共 {engines} 个引擎；{path}。Ray 需要 {ray} {unit}。",
-        "{train} {unit} train and generate in turn, with {engines} engines; {path}. Ray needs {ray} {unit}.",
+        "训练与采样轮流使用 {train}，共 {engines}；{path}。Ray 需要 {ray}。",
+        "Training and rollout take turns on {train}, with {engines}; {path}. Ray needs {ray}.",
     ),
     "separate": Text(
-        "{train} {unit}训练，另有 {rollout} {unit}采样，共 {engines} 个引擎；{path}。Ray 需要 {ray} {unit}。",
-        "{train} {unit} train and {rollout} others generate, with {engines} engines; {path}. Ray needs {ray} {unit}.",
+        "训练用 {train}，采样另用 {rollout}，共 {engines}；{path}。Ray 需要 {ray}。",
+        "Training has {train}, rollout has {rollout} of its own, with {engines}; {path}. Ray needs {ray}.",
     ),
     "external_text": Text(
-        "{train} {unit}训练；采样由外部引擎完成，计划 {rollout} {unit}，不计入 Ray；{path}。Ray 需要 {ray} {unit}。",
-        "{train} {unit} train; engines that someone else runs generate, {rollout} {unit} planned, outside Ray; {path}. "
-        "Ray needs {ray} {unit}.",
+        "训练用 {train}；采样由外部引擎完成，计划 {rollout}，不计入 Ray；{path}。Ray 需要 {ray}。",
+        "Training has {train}; engines that someone else runs generate, {rollout} planned, outside Ray; {path}. "
+        "Ray needs {ray}.",
     ),
     "pd_text": Text(
-        "rollout 池分为 prefill {prefill} 和 decode {decode}。",
+        "rollout 池分为 prefill {prefill} 与 decode {decode}。",
         "The rollout pool is split into {prefill} for prefill and {decode} for decode.",
     ),
 }
 """Words of the picture, sent to the browser as they are."""
 
 
+def count_text(number: int, kind: str) -> Text:
+    """``8 GPUs``, ``1 engine``: a number with its word; ``kind`` is gpu, cpu, engine or node."""
+    return fill(LAYOUT_TEXTS[f"{kind}_one" if number == 1 else f"{kind}_many"], {"n": number})
+
+
 def layout(tables: Tables, state: State) -> Layout:
     """The picture of ``state``; every state has one, a wrong one too (negative parts count as empty)."""
     names = tables.names(state)
     totals = accounting(names)
-    unit = LAYOUT_TEXTS["unit_cpu" if names["device"] == "cpu" else "unit_gpu"]
+    unit = "cpu" if names["device"] == "cpu" else "gpu"
     size = int(str(names["gpus_per_node"]))
     pools = _pools(state, totals)
     for pool in pools:
@@ -201,12 +211,12 @@ def _counts(gpus: int, size: int) -> list[int]:
     return [min(size, gpus - start * size) for start in range(nodes)]
 
 
-def _draw_pool(pool: _Pool, size: int, unit: Text) -> None:
+def _draw_pool(pool: _Pool, size: int, unit: str) -> None:
     """Lay the sections under each other, from (0, 0); sets the pool's shapes and size."""
     y = HEAD
     width = COLUMNS * (CELL + GAP) - GAP
     for section in pool.sections:
-        slots: dict[str, Value | Text] = {"name": section.name, "gpus": section.gpus, "unit": unit}
+        slots: dict[str, Value | Text] = {"name": section.name, "gpus": count_text(section.gpus, unit)}
         y += HEAD - GAP
         pool.shapes.append(Shape("text", "section", PAD, y - GAP, 0, 0, fill(LAYOUT_TEXTS["pool"], slots)))
         counts = _counts(section.gpus, size)
@@ -233,9 +243,11 @@ def _box(section: _Section, x: int, y: int, width: int, label: Text | None) -> S
     return Shape(kind, f"gpu {section.cls}" if label is None else f"node {section.cls}", x, y, width, CELL, label)
 
 
-def _node_text(gpus: int, size: int, unit: Text) -> Text:
-    slots: dict[str, Value | Text] = {"nodes": gpus // size, "size": size, "rest": gpus % size, "unit": unit}
-    return fill(LAYOUT_TEXTS["few" if gpus < size else "nodes" if gpus % size == 0 else "nodes_rest"], slots)
+def _node_text(gpus: int, size: int, unit: str) -> Text:
+    if gpus < size:
+        return count_text(gpus, unit)
+    key = "nodes" if gpus % size == 0 else "nodes_rest"
+    return fill(LAYOUT_TEXTS[key], {"nodes": count_text(gpus // size, "node"), "size": size, "rest": gpus % size})
 
 
 def _place(pools: list[_Pool], path: Text) -> tuple[int, int, list[Shape]]:
@@ -260,16 +272,15 @@ def _place(pools: list[_Pool], path: Text) -> tuple[int, int, list[Shape]]:
     return width, under + HEAD + PAD, shapes
 
 
-def _describe(state: State, totals: Accounting, names: Mapping[str, Value], unit: Text, path: Text) -> Text:
+def _describe(state: State, totals: Accounting, names: Mapping[str, Value], unit: str, path: Text) -> Text:
     key = "external_text" if state["layout"] == "external" else str(state["layout"])
     slots: dict[str, Value | Text] = {
-        "train": totals.train_gpus,
-        "rollout": totals.rollout_gpus,
-        "engines": totals.engines,
-        "ray": totals.ray_gpus,
+        "train": count_text(totals.train_gpus, unit),
+        "rollout": count_text(totals.rollout_gpus, unit),
+        "engines": count_text(totals.engines, "engine"),
+        "ray": count_text(totals.ray_gpus, unit),
         "prefill": totals.prefill_gpus,
         "decode": totals.decode_gpus,
-        "unit": unit,
         "path": path,
     }
     said = fill(LAYOUT_TEXTS[key], slots)
@@ -279,9 +290,10 @@ def _describe(state: State, totals: Accounting, names: Mapping[str, Value], unit
     return Text(said.zh + split.zh, f"{said.en} {split.en}")
 
 
-def _table(pools: list[_Pool], totals: Accounting, names: Mapping[str, Value], unit: Text, size: int) -> list[Row]:
+def _table(pools: list[_Pool], totals: Accounting, names: Mapping[str, Value], unit: str, size: int) -> list[Row]:
     parallel = fill(LAYOUT_TEXTS["parallel"], names)
-    engines = fill(LAYOUT_TEXTS["engines"], {"engines": totals.engines, "size": names["engine"], "unit": unit})
+    size_text = count_text(int(str(names["engine"])), unit)
+    engines = fill(LAYOUT_TEXTS["engines"], {"engines": count_text(totals.engines, "engine"), "size": size_text})
     rows = [Row(LAYOUT_TEXTS["train"], totals.train_gpus, parallel)]
     rows.append(Row(LAYOUT_TEXTS["rollout"], totals.rollout_gpus, engines))
     for pool in pools:

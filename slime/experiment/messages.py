@@ -35,7 +35,12 @@ MESSAGES: dict[str, Text] = {
     "follows_model": Text("随模型 {display} 更新。", "Follows the model {display}."),
     "R01": Text(
         "{choice} 会写出 {flags}，目前的运行时还不支持；启动器会指名拒绝这份脚本。",
-        "{choice} writes {flags}, which the runtime does not run yet; the launcher refuses this shell by that name.",
+        "{choice} writes {flags}, which the runtime does not run yet; the launcher refuses this shell by name.",
+    ),
+    "R01_more": Text(
+        "{choice} 会写出 {flags} 等标志（另有 {more} 个），目前的运行时还不支持；启动器会指名拒绝这份脚本。",
+        "{choice} writes {flags} and {more} more flags that the runtime does not run yet; the launcher refuses this shell "
+        "by name.",
     ),
     "no_repair": Text(
         "在选项的上下限之内，没有改法能消除这条诊断。",

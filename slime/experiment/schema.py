@@ -57,7 +57,7 @@ class EnumValue(FactModel):
 class Option(FactModel):
     """A value that the page disables while ``when`` holds; validation still judges it."""
 
-    value: str
+    value: Scalar
     when: Expr
     why: Words
 

@@ -1,8 +1,8 @@
 """Validation: findings about a state, and the GPUs that it takes.
 
 A finding is one sentence that a rule says, with its severity: ``error`` blocks the scripts, ``note`` does not,
-``planned`` (the built-in ``R01``) names a choice whose flag the runtime does not run yet. A finding of severity ``error``
-may carry repairs; each was applied on a copy and judged again before it is offered (``repairs.py``).
+``planned`` (the built-in ``R01``) names a choice whose flag the runtime does not run yet. A finding may carry repairs;
+each was applied on a copy and judged again before it is offered (``repairs.py``).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from slime.experiment.schema import ChoiceField, Rule
 from slime.experiment.tables import ACCOUNTING, Scalar, State, Tables
 from slime.experiment.texts import Text, both, fill
 
+SHOWN_FLAGS = 3
 Severity = Literal["error", "note", "planned"]
 
 
@@ -128,9 +129,14 @@ def _planned(tables: Tables, state: State) -> list[Finding]:
     for choice in tables.fields:
         lines = by_cause.get(choice.name)
         if lines:
-            flags = ", ".join(dict.fromkeys(_planned_name(tables, line) for line in lines))
-            slots: dict[str, Value | Text] = {"choice": describe_choice(choice, state[choice.name]), "flags": flags}
-            found.append(Finding("R01", "planned", [choice.name], fill(MESSAGES["R01"], slots)))
+            flags = list(dict.fromkeys(_planned_name(tables, line) for line in lines))
+            slots: dict[str, Value | Text] = {
+                "choice": describe_choice(choice, state[choice.name]),
+                "flags": flags[:SHOWN_FLAGS],
+                "more": len(flags) - SHOWN_FLAGS,
+            }
+            message = MESSAGES["R01" if len(flags) <= SHOWN_FLAGS else "R01_more"]
+            found.append(Finding("R01", "planned", [choice.name], fill(message, slots)))
     return found
 
 
