@@ -1,0 +1,117 @@
+"""Whether two answers are the same. Symmetric, exact, and no floating point decides: 0.333 is not 1/3.
+
+Shapes and numbers are compared here. Expressions go to `slime.rewards.symbolic`, which is imported only then, because
+the algebra system takes a third of a second to import and most answers are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from slime.rewards.canonical import canonical, key
+from slime.rewards.limits import over_limit
+from slime.rewards.structure import Answer, read_answer
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+UNORDERED = ("list", "set", "union")
+MAX_ELEMENTS = 64
+
+
+def equivalent(one: str, other: str, on_symbolic: Callable[[], None] | None = None) -> tuple[bool, str]:
+    """Compare two answers as written.
+
+    Args:
+        one, other: answers, LaTeX or plain; the order does not matter.
+        on_symbolic: called before the algebra system is used.
+
+    Returns:
+        Whether they are the same, and why.
+    """
+    first, second = canonical(one), canonical(other)
+    if key(first) == key(second):
+        return True, "written alike"
+    for text in (first, second):
+        if reason := over_limit(text):
+            return False, f"not compared: {reason}"
+    left, right = read_answer(first), read_answer(second)
+    if left.shape != right.shape and "number" in (left.shape, right.shape):
+        # 1,234 next to a set or a list of two numbers is two numbers.
+        left, right = (
+            (read_answer(first, as_list=True), right)
+            if left.shape == "number"
+            else (left, read_answer(second, as_list=True))
+        )
+    return _same(left, right, on_symbolic)
+
+
+def _same(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[bool, str]:
+    if one.unit and other.unit and one.unit != other.unit:
+        return False, f"units differ: {one.unit} and {other.unit}"
+    if one.shape == "equation" or other.shape == "equation":
+        return _equations(one, other, hook)
+    if one.number is not None and other.number is not None:
+        return one.number == other.number, f"numbers {_short(one.number)} and {_short(other.number)}"
+    if "text" in (one.shape, other.shape):
+        same = key(one.text).casefold() == key(other.text).casefold()
+        return same, "the same words" if same else "words differ"
+    if one.parts or other.parts:
+        return _collections(one, other, hook)
+    if key(one.text) == key(other.text):
+        return True, "written alike"
+    return _symbolic(hook).same_expression(one.text, other.text)
+
+
+def _collections(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[bool, str]:
+    shapes = {one.shape, other.shape}
+    if shapes not in ({"list"}, {"set"}, {"list", "set"}, {"union"}, {"tuple"}, {"matrix"}):
+        return False, f"a {one.shape} and a {other.shape}"
+    if one.brackets != other.brackets:
+        return False, f"brackets differ: {one.brackets} and {other.brackets}"
+    if len(one.parts) != len(other.parts):
+        return False, f"{len(one.parts)} and {len(other.parts)} elements"
+    if len(one.parts) > MAX_ELEMENTS:
+        return False, f"not compared: {len(one.parts)} elements, the limit is {MAX_ELEMENTS}"
+    if one.shape in UNORDERED:
+        return _unordered(list(one.parts), list(other.parts), hook)
+    for position, (left, right) in enumerate(zip(one.parts, other.parts, strict=True), start=1):
+        same, reason = _same(left, right, hook)
+        if not same:
+            return False, f"element {position}: {reason}"
+    return True, "all elements equal"
+
+
+def _unordered(one: list[Answer], other: list[Answer], hook: Callable[[], None] | None) -> tuple[bool, str]:
+    for left in one:
+        match = next((i for i, right in enumerate(other) if _same(left, right, hook)[0]), None)
+        if match is None:
+            return False, f"no partner for {left.text[:40]}"
+        other.pop(match)
+    return True, "the same elements"
+
+
+def _equations(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[bool, str]:
+    if one.shape == other.shape:
+        if one.name and one.name == other.name:
+            return _same(one.parts[1], other.parts[1], hook)
+        sides = [part.text for part in (*one.parts, *other.parts)]
+        return _symbolic(hook).same_equation(*sides)
+    equation, value = (one, other) if one.shape == "equation" else (other, one)
+    if equation.name:
+        return _same(equation.parts[1], value, hook)
+    return False, f"an equation and a {value.shape}"
+
+
+def _symbolic(hook: Callable[[], None] | None) -> ModuleType:
+    if hook is not None:
+        hook()
+    from slime.rewards import symbolic
+
+    return symbolic
+
+
+def _short(number: object) -> str:
+    text = str(number)
+    return text if len(text) <= 40 else f"{text[:37]}..."
