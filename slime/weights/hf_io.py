@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,35 +89,6 @@ class HFCheckpoint:
         return tensor
 
 
-@contextmanager
-def replaced_folder(target: Path, force: bool = False) -> Iterator[Path]:
-    """Give a temporary folder beside `target`; on success it becomes `target` in one rename, on failure it goes.
-
-    Args:
-        force: replace an existing `target`, which stays in place until the new one is complete.
-
-    Raises:
-        HFCheckpointError: `target` exists, is not empty, and `force` is off.
-    """
-    occupied = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    if occupied and not force:
-        raise HFCheckpointError(f"{target} exists and is not empty; name another folder, or remove it first.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
-    try:
-        yield temporary
-        os.chmod(temporary, 0o755)  # mkdtemp gives 0700
-        if occupied:
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-            os.replace(target, old / target.name)
-            os.replace(temporary, target)
-            shutil.rmtree(old)
-        else:
-            os.replace(temporary, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
 def copy_companions(source: Path, target: Path) -> list[str]:
     """Copy what surrounds the weights (config, tokenizer, chat template ...); returns the names.
 
@@ -154,6 +122,7 @@ def write_shards(
         nonlocal pending, size
         path = folder / f"part-{len(parts):05d}.safetensors"
         save_file(pending, path, metadata={"format": "pt"})
+        path.chmod(0o644)  # safetensors creates files that only their owner can read
         weight_map.update(dict.fromkeys(pending, len(parts)))
         parts.append(path)
         pending, size = {}, 0

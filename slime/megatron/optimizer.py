@@ -1,0 +1,75 @@
+"""Megatron's data-parallel wrapper, Adam and learning-rate schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+from megatron.core.models.gpt import GPTModel
+from megatron.core.optimizer import MegatronOptimizer, OptimizerConfig, get_megatron_optimizer
+from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """Numbers of Adam and its schedule, named as the flags are."""
+
+    lr: float
+    lr_warmup_iters: int = 0
+    weight_decay: float = 0.01
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.999
+    adam_eps: float = 1e-8
+    clip_grad: float = 1.0
+
+
+def wrap_model(model: GPTModel) -> DistributedDataParallel:
+    """Gradients of `model` are averaged over data-parallel ranks, in float32, after the last micro-batch."""
+    return DistributedDataParallel(
+        config=model.config,
+        ddp_config=DistributedDataParallelConfig(grad_reduce_in_fp32=True, overlap_grad_reduce=False),
+        module=model,
+    )
+
+
+def build_optimizer(
+    wrapped: DistributedDataParallel, settings: OptimizerSettings, dtype: torch.dtype
+) -> tuple[MegatronOptimizer, OptimizerParamScheduler]:
+    """Adam with decoupled weight decay (none on norms and biases), and a warm-up followed by a constant rate.
+
+    The schedule counts optimizer steps. It must be advanced *before* each step: step k of W warm-up steps then uses
+    ``lr * k / W``. Advanced afterwards, the first step would have a rate of 0 and change nothing.
+    """
+    optimizer: MegatronOptimizer = get_megatron_optimizer(
+        OptimizerConfig(
+            optimizer="adam",
+            lr=settings.lr,
+            min_lr=0.0,
+            weight_decay=settings.weight_decay,
+            adam_beta1=settings.adam_beta1,
+            adam_beta2=settings.adam_beta2,
+            adam_eps=settings.adam_eps,
+            clip_grad=settings.clip_grad,
+            bf16=dtype is torch.bfloat16,
+            params_dtype=dtype,
+        ),
+        [wrapped],
+    )
+    scheduler = OptimizerParamScheduler(
+        optimizer,
+        init_lr=0.0,
+        max_lr=settings.lr,
+        min_lr=0.0,
+        lr_warmup_steps=settings.lr_warmup_iters,
+        lr_decay_steps=settings.lr_warmup_iters + 1,  # unused by a constant rate, but must exceed the warm-up
+        lr_decay_style="constant",
+        start_wd=settings.weight_decay,
+        end_wd=settings.weight_decay,
+        wd_incr_steps=0,
+        wd_incr_style="constant",
+        # The flags of this run decide, not those of the run that wrote the checkpoint; the step count is restored.
+        use_checkpoint_opt_param_scheduler=False,
+        override_opt_param_scheduler=True,
+    )
+    return optimizer, scheduler

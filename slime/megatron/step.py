@@ -1,0 +1,148 @@
+"""One optimizer step: micro-batches through Megatron's schedule, checks, clipping, update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from megatron.core import parallel_state
+from megatron.core.distributed import DistributedDataParallel, finalize_model_grads
+from megatron.core.optimizer import MegatronOptimizer
+from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler, get_canonical_lr_for_logging
+from megatron.core.pipeline_parallel import get_forward_backward_func
+from torch import Tensor
+
+from slime.megatron.objective import (
+    LogProbGap,
+    MicroBatch,
+    MicroBatchResult,
+    ObjectiveSettings,
+    evaluate_micro_batch,
+)
+
+
+class NonFiniteStepError(RuntimeError):
+    """A step would have made the weights NaN or infinite. It was not applied; the message names the samples."""
+
+
+class StepRunner:
+    """Runs optimizer steps on one model. Every data-parallel rank calls it with the same number of micro-batches."""
+
+    def __init__(
+        self,
+        model: DistributedDataParallel,
+        optimizer: MegatronOptimizer,
+        scheduler: OptimizerParamScheduler,
+        settings: ObjectiveSettings,
+    ) -> None:
+        self.model, self.optimizer, self.scheduler, self.settings = model, optimizer, scheduler, settings
+        self.data_parallel_size: int = parallel_state.get_data_parallel_world_size()
+        model.config.finalize_model_grads_func = finalize_model_grads
+        model.config.grad_scale_func = optimizer.scale_loss
+        self._forward_backward = get_forward_backward_func()
+
+    def run(self, batches: Sequence[MicroBatch]) -> tuple[dict[str, float], LogProbGap]:
+        """Forward, backward, check, clip, update.
+
+        Args:
+            batches: this rank's micro-batches, at least one.
+
+        Returns:
+            The step's metrics over all ranks (loss, pg_loss, pg_clipfrac, ppo_kl, entropy_loss, grad_norm, lr ...), and
+            this rank's difference to the sampler.
+
+        Raises:
+            NonFiniteStepError: on every rank, when a sample of any rank or the gradient is not finite. Weights,
+                optimizer and schedule are as before.
+        """
+        results = self._compute_gradients(batches)
+        self._refuse_broken([name for result in results for name in result.broken], "its inputs or log-probs")
+        self.optimizer.prepare_grads()
+        norm = float(self.optimizer.get_grad_norm())
+        if not math.isfinite(norm):
+            self._refuse_broken(
+                [name for batch in batches for name in self._broken_gradients(batch)],
+                f"the gradient (norm {norm})",
+                certain=True,
+            )
+        # Before the step: see `build_optimizer`.
+        self.scheduler.step(1)
+        self.optimizer.step()
+        metrics = self._sum_over_ranks([result.metrics for result in results])
+        rate = get_canonical_lr_for_logging(self.optimizer.param_groups)
+        gap = LogProbGap()
+        for result in results:
+            gap = gap.merged(result.gap)
+        return {**metrics, "grad_norm": norm, "lr": 0.0 if rate is None else float(rate)}, gap
+
+    def _compute_gradients(self, batches: Sequence[MicroBatch]) -> list[MicroBatchResult]:
+        self.model.zero_grad_buffer()
+        self.optimizer.zero_grad()
+        results: list[MicroBatchResult] = self._forward_backward(
+            forward_step_func=partial(self._forward_step, count=len(batches)),
+            data_iterator=iter(batches),
+            model=self.model,
+            num_microbatches=len(batches),
+            seq_length=batches[0].packed.tokens.shape[1],
+            micro_batch_size=batches[0].packed.tokens.shape[0],
+            forward_only=False,
+        )
+        return results
+
+    def _forward_step(self, iterator: Iterator[MicroBatch], model: DistributedDataParallel, count: int) -> Any:
+        batch = next(iterator)
+        packed = batch.packed
+
+        def loss_function(logits: Tensor) -> tuple[Tensor, MicroBatchResult]:
+            result = evaluate_micro_batch(logits, batch, self.settings)
+            # Megatron divides by the number of micro-batches and averages over ranks; our weights already hold the
+            # denominators of the whole step, so both are taken back.
+            return result.loss * (count * self.data_parallel_size), result
+
+        return model(packed.tokens, packed.positions, packed.attention_mask), loss_function
+
+    def _refuse_broken(self, names: list[str], what: str, certain: bool = False) -> None:
+        """Raise on all ranks when any rank has broken samples; `certain`: raise even when no sample stands out."""
+        flag = torch.tensor([len(names)], device=next(self.model.parameters()).device)
+        dist.all_reduce(flag)
+        if not int(flag) and not certain:
+            return
+        gathered: list[list[str]] = [[] for _ in range(dist.get_world_size())]
+        dist.all_gather_object(gathered, names)
+        everyone = [name for part in gathered for name in part]
+        self.model.zero_grad_buffer()
+        listed = "; ".join(everyone[:8]) or "no single sample: each one's gradient is finite, their sum is not"
+        more = f" and {len(everyone) - 8} more" if len(everyone) > 8 else ""
+        raise NonFiniteStepError(
+            f"The optimizer step is refused, because {what} would make the weights not finite: {listed}{more}. "
+            "Weights and optimizer are unchanged. Usual causes: a learning rate that is too high, or a damaged sample."
+        )
+
+    def _broken_gradients(self, batch: MicroBatch) -> list[str]:
+        """Samples whose own gradient is not finite: one forward and one gradient for the shares of each sample."""
+        found = []
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        begin = 0
+        for sequence, length in zip(batch.sequences, batch.packed.response_lengths, strict=True):
+            weights = torch.zeros_like(batch.weights)
+            weights[begin : begin + length] = batch.weights[begin : begin + length]
+            begin += length
+            alone = MicroBatch(
+                batch.sequences, batch.packed, weights, batch.advantages, batch.rollout_log_probs, batch.old_log_probs
+            )
+            logits = self.model(batch.packed.tokens, batch.packed.positions, batch.packed.attention_mask)
+            loss = evaluate_micro_batch(logits, alone, self.settings).loss
+            gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+            if any(gradient is not None and not bool(torch.isfinite(gradient).all()) for gradient in gradients):
+                found.append(f"sample {sequence.sample_index}")
+        return found
+
+    def _sum_over_ranks(self, shares: Sequence[dict[str, Tensor]]) -> dict[str, float]:
+        names = sorted(shares[0])
+        total = torch.stack([torch.stack([share[name].double() for share in shares]).sum() for name in names])
+        dist.all_reduce(total, group=parallel_state.get_data_parallel_group())
+        return dict(zip(names, total.tolist(), strict=True))

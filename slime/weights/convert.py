@@ -1,0 +1,150 @@
+"""Whole checkpoints, Hugging Face <-> Megatron."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from slime.weights.folders import replaced_folder
+from slime.weights.hf_config import HFModelConfig
+from slime.weights.hf_io import HFCheckpoint, copy_companions, write_shards
+from slime.weights.names import check_hf_tensors
+from slime.weights.tracker import RELEASE, CheckpointError, read_tracker
+
+if TYPE_CHECKING:
+    from megatron.core.models.gpt import GPTModel
+
+Report = Callable[[str], None]
+Device = Literal["cpu", "cuda"]
+
+
+class ConversionError(RuntimeError):
+    """A conversion is refused; the message says why and what to do."""
+
+
+def hf_to_megatron(hf_checkpoint: Path, save: Path, device: Device, force: bool, report: Report) -> None:
+    """Write ``<save>/release`` and the tracker file from a Hugging Face checkpoint; the stored dtype is kept.
+
+    Done already from the same files: says so and changes nothing.
+
+    Args:
+        force: replace weights that were converted from something else.
+
+    Raises:
+        HFConfigError: a family that is not supported (the message lists those that are), or a broken config.json.
+        HFCheckpointError, WeightNameError: shards or tensors are missing, surplus, damaged or of the wrong shape.
+        ConversionError: `save` holds a run's checkpoints, or other converted weights without `force`.
+        CheckpointError: `save` cannot be written.
+    """
+    _refuse_several_processes()
+    config = HFModelConfig.read(hf_checkpoint)
+    checkpoint = HFCheckpoint(hf_checkpoint)
+    check_hf_tensors(checkpoint.shapes, config, str(hf_checkpoint))
+    source = _fingerprint(hf_checkpoint)
+    if _converted_already(save, source, force):
+        report(f"{save / RELEASE}: complete, made from these files; left as it is.")
+        return
+    report(f"reading {len(checkpoint.shapes)} tensors of {config.family}, {config.layers} layers, {config.dtype} ...")
+    with _model(config, device) as model:
+        from slime.megatron.checkpoint import save_release
+        from slime.megatron.model import load_hf_weights
+
+        load_hf_weights(model, config, hf_checkpoint)
+        folder = save_release(save, model, source)
+    report(f"{folder}: written.")
+
+
+def megatron_to_hf(
+    hf_checkpoint: Path, load: Path, save: Path, device: Device, force: bool, report: Report
+) -> None:
+    """Write the latest checkpoint of `load` as a Hugging Face checkpoint `save`.
+
+    Args:
+        hf_checkpoint: the original: its config.json gives dimensions and dtype, and its tokenizer and other small files
+            are copied.
+        force: replace an existing `save`.
+
+    Raises:
+        HFConfigError: see `hf_to_megatron`.
+        CheckpointError: `load` holds no checkpoint, or one of another model.
+        FolderError: `save` exists and is not empty, without `force`.
+    """
+    _refuse_several_processes()
+    config = HFModelConfig.read(hf_checkpoint)
+    with replaced_folder(save, force) as folder, _model(config, device) as model:
+        from slime.megatron.checkpoint import load_checkpoint
+        from slime.megatron.model import named_hf_tensors
+
+        loaded = load_checkpoint(load, model, None)
+        report(f"reading {loaded.source} ...")
+        copied = copy_companions(hf_checkpoint, folder)
+        files = write_shards(folder, ((name, tensor.cpu()) for name, tensor in named_hf_tensors(model, config)))
+        check_hf_tensors(HFCheckpoint(folder).shapes, config, str(folder))
+    report(f"{save}: written, {len(files)} file(s) of weights and {', '.join(copied)}.")
+
+
+@contextmanager
+def _model(config: HFModelConfig, device: Device) -> Iterator[GPTModel]:
+    """An empty model in a process group of its own."""
+    from slime.megatron import process
+    from slime.megatron.model import build_model
+
+    spec = process.ProcessSpec(device=device)
+    process.start(spec)
+    try:
+        yield build_model(config, spec.torch_device, getattr(torch, config.dtype))
+    finally:
+        process.stop()
+
+
+def _converted_already(save: Path, source: dict[str, Any], force: bool) -> bool:
+    """True when `save` holds exactly this conversion.
+
+    Raises:
+        ConversionError: it holds something else that would be lost.
+    """
+    latest = read_tracker(save)
+    if latest is None:
+        return False
+    if latest != RELEASE:
+        raise ConversionError(
+            f"{save} holds the checkpoints of a run (the latest is step {latest}); name another folder with --save."
+        )
+    from slime.megatron.checkpoint import read_description
+
+    if (save / RELEASE).is_dir() and read_description(save / RELEASE).get("source") == source:
+        return True
+    if not force:
+        raise ConversionError(
+            f"{save / RELEASE} was converted from other files than these; --force replaces it, or name another --save."
+        )
+    return False
+
+
+def _fingerprint(folder: Path) -> dict[str, Any]:
+    """What tells one set of weights from another: config.json by content, shards by size and time of change.
+
+    Not by content: hashing a terabyte takes longer than converting it.
+    """
+    shards = sorted(folder.glob("*.safetensors"))
+    return {
+        "config_sha256": hashlib.sha256((folder / "config.json").read_bytes()).hexdigest(),
+        "shards": {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in shards},
+    }
+
+
+def _refuse_several_processes() -> None:
+    world = os.environ.get("WORLD_SIZE", "1")
+    if world != "1":
+        raise ConversionError(
+            f"WORLD_SIZE is {world}, and a conversion runs in one process today; start it without torchrun."
+        )
+
+
+__all__ = ["CheckpointError", "ConversionError", "hf_to_megatron", "megatron_to_hf"]

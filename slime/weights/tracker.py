@@ -1,0 +1,51 @@
+"""The tracker file of a Megatron checkpoint folder: which of its checkpoints is the latest complete one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TRACKER_NAME = "latest_checkpointed_iteration.txt"
+RELEASE = "release"
+"""Tracker text and folder name of converted weights, which belong to no step."""
+
+
+class CheckpointError(RuntimeError):
+    """A Megatron checkpoint cannot be written or read; the message says which file and what to do."""
+
+
+def read_tracker(root: Path) -> int | str | None:
+    """The step that the tracker names, ``"release"``, or None without a tracker.
+
+    Raises:
+        CheckpointError: the tracker holds something else.
+    """
+    path = root / TRACKER_NAME
+    if not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8", errors="replace").strip()
+    if text == RELEASE:
+        return RELEASE
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise CheckpointError(f"{path} holds {text[:40]!r}; it must hold the number of a step, or {RELEASE!r}.")
+
+
+def checkpoint_folder(root: Path) -> Path:
+    """The folder of the checkpoint that the tracker of `root` names.
+
+    Raises:
+        CheckpointError: there is no tracker, or the folder that it names is missing.
+    """
+    latest = read_tracker(root)
+    if latest is None:
+        raise CheckpointError(
+            f"{root} holds no Megatron checkpoint ({TRACKER_NAME} is missing). "
+            "`slime convert hf-to-megatron` makes one from a Hugging Face checkpoint."
+        )
+    folder = root / (RELEASE if latest == RELEASE else f"iter_{latest:07d}")
+    if not folder.is_dir():
+        present = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+        raise CheckpointError(
+            f"{root / TRACKER_NAME} names {folder.name}, which is missing; present: {', '.join(present) or 'none'}."
+        )
+    return folder
