@@ -1,0 +1,86 @@
+"""Sphinx configuration of both language trees; ``SLIME_DOC_LANG`` is ``zh`` or ``en``.
+
+Built by ``python -m sphinx_slime_lab.site build``. Nothing in the built site comes from another host.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))
+
+_lang = os.environ.get("SLIME_DOC_LANG", "en")
+if _lang not in ("zh", "en"):
+    raise SystemExit(f"SLIME_DOC_LANG is {_lang!r}: it must be zh or en")
+_chinese = _lang == "zh"
+
+project = "slime"
+author = "the slime contributors"
+copyright = "the slime contributors"
+language = "zh_CN" if _chinese else "en"
+root_doc = "index"
+exclude_patterns = ["_build", "**/.*"]
+nitpicky = True
+
+extensions = [
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "sphinxcontrib.mermaid",
+    "sphinx_slime_lab",
+]
+
+myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 4
+myst_fence_as_directive = ["mermaid"]
+html_math_renderer = "mathml"
+
+# Diagrams become SVG files while the site is built; mermaidx needs neither node nor a browser.
+mermaid_output_format = "svg"
+mermaid_cmd = str(Path(sys.executable).with_name("mermaidx"))
+mermaid_params = ["--quiet"]
+
+# The lab's files have their own button, which copies the text without the reasons.
+copybutton_selector = "div:not(.slime-lab__code) > div.highlight > pre"
+copybutton_exclude = ".linenos, .gp, .go"
+
+slime_lab_trees = {
+    "zh": {"source": "docs/zh", "url": "../zh"},
+    "en": {"source": "docs/en", "url": "../en"},
+}
+
+html_theme = "furo"
+html_title = "slime"
+html_baseurl = os.environ.get("SLIME_DOC_BASEURL", "")
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "top_of_page_buttons": [],
+    "light_css_variables": {
+        "color-brand-primary": "#1c5fa8",
+        "color-brand-content": "#1c5fa8",
+        "font-stack": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, 'PingFang SC', "
+        "'Hiragino Sans GB', 'Microsoft YaHei', 'Noto Sans CJK SC', 'Noto Sans SC', sans-serif",
+        "font-stack--monospace": "ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', 'Noto Sans Mono CJK SC', monospace",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#7db8f5",
+        "color-brand-content": "#7db8f5",
+    },
+}
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "slime_lab/language.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+
+latex_engine = "xelatex"

@@ -1,0 +1,41 @@
+"""Composes the extension. Every part registers itself; nothing happens here but registration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sphinx_slime_lab import __version__, assets, config, mathml, nodes, workbench
+from sphinx_slime_lab.directives import LabDirective, RecipeDirective
+from sphinx_slime_lab.domain import SlimeDomain
+from sphinx_slime_lab.languages import add_language_link
+from sphinx_slime_lab.reference import DIRECTIVES
+from sphinx_slime_lab.roles import FactRole
+from sphinx_slime_lab.search_zh import ChineseBigrams
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Register options, nodes, domain, directives, roles, assets and the Chinese search."""
+    config.register(app)
+    nodes.register(app)
+    app.add_domain(SlimeDomain)
+    for name, directive in {"lab": LabDirective, "recipe": RecipeDirective}.items():
+        app.add_directive(name, directive)
+        app.add_directive_to_domain("slime", name, directive)
+    for name, table in DIRECTIVES.items():
+        app.add_directive_to_domain("slime", name, table)
+    app.add_role_to_domain("slime", "fact", FactRole())
+    app.add_search_language(ChineseBigrams)
+    mathml.register(app)
+    app.connect("builder-inited", workbench.open_workbench)
+    app.connect("builder-inited", assets.add_static_folder)
+    app.connect("env-get-outdated", assets.outdated)
+    app.connect("env-updated", assets.write_data)
+    app.connect("html-page-context", assets.add_page_scripts)
+    app.connect("html-page-context", add_language_link)
+    app.config.templates_path.append(str(assets.PACKAGE / "templates"))
+    # Raise env_version whenever the shape of the domain's data or of the nodes changes.
+    return {"version": __version__, "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,86 @@
+"""Nodes of the extension. Their children are the fallback that every builder can write.
+
+    lab                       one experiment; attributes: uid, state, interactive
+      lab_live
+        lab_picture           the GPU layout; drawn in HTML, skipped elsewhere
+        lab_block("totals")   bullet_list
+        lab_block("findings") bullet_list
+        lab_details           lab_summary, table with the facts of the picture
+      lab_details             lab_summary, table of the choices
+      lab_files
+        lab_file              literal_block, lab_details with the reason of every line
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+
+class lab(nodes.General, nodes.Element):  # noqa: N801
+    """One experiment."""
+
+
+class lab_live(nodes.General, nodes.Element):  # noqa: N801
+    """What answers an edit at once: picture, totals, findings."""
+
+
+class lab_picture(nodes.General, nodes.Element):  # noqa: N801
+    """The GPU layout as a drawing list; it has no children, since the table next to it has the same facts."""
+
+
+class lab_block(nodes.General, nodes.Element):  # noqa: N801
+    """A named part; attribute ``kind``."""
+
+
+class lab_details(nodes.General, nodes.Element):  # noqa: N801
+    """A part that opens on demand in HTML and is simply there elsewhere; attribute ``kind``."""
+
+
+class lab_summary(nodes.General, nodes.TextElement):  # noqa: N801
+    """The line that names a ``lab_details``."""
+
+
+class lab_files(nodes.General, nodes.Element):  # noqa: N801
+    """The generated files."""
+
+
+class lab_file(nodes.General, nodes.Element):  # noqa: N801
+    """One generated file; attributes ``filename`` and ``content``."""
+
+
+_CONTAINERS = (lab, lab_live, lab_block, lab_details, lab_files, lab_file)
+_OTHER_BUILDERS = ("latex", "text", "man", "texinfo")
+
+
+def _pass(translator: Any, node: nodes.Element) -> None:
+    """Leave the work to the children."""
+
+
+def _skip(translator: Any, node: nodes.Element) -> None:
+    raise nodes.SkipNode
+
+
+def _visit_summary(translator: Any, node: nodes.Element) -> None:
+    translator.visit_paragraph(node)
+
+
+def _depart_summary(translator: Any, node: nodes.Element) -> None:
+    translator.depart_paragraph(node)
+
+
+def register(app: Sphinx) -> None:
+    """Add every node with its visitors: HTML from ``html``, the rest passes through to the children."""
+    from sphinx_slime_lab import html
+
+    for node in _CONTAINERS:
+        visitors: dict[str, Any] = {builder: (_pass, _pass) for builder in _OTHER_BUILDERS}
+        app.add_node(node, html=html.visitors(node), **visitors)
+    skipped: dict[str, Any] = {builder: (_skip, None) for builder in _OTHER_BUILDERS}
+    app.add_node(lab_picture, html=html.visitors(lab_picture), **skipped)
+    summary: dict[str, Any] = {builder: (_visit_summary, _depart_summary) for builder in _OTHER_BUILDERS}
+    app.add_node(lab_summary, html=html.visitors(lab_summary), **summary)

@@ -1,0 +1,1 @@
+"""Doctree of an experiment: plain docutils nodes, which every builder can write."""
