@@ -5,8 +5,8 @@ Layout, as Megatron's own::
     <root>/latest_checkpointed_iteration.txt     "12", or "release" for converted weights without optimizer
     <root>/iter_0000012/                         torch_dist shards, common.pt, metadata.json, slime.json
 
-A checkpoint is written into ``.iter_0000012.partial`` and renamed when it is complete; then the tracker file is replaced.
-Readers follow the tracker alone.
+A checkpoint is written into ``.iter_0000012.partial`` and renamed when it is complete; then the tracker file is
+replaced. Readers follow the tracker alone.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LoadedState:
         source: the folder that the weights came from.
         step: number of the checkpoint (the round that it was saved after); None for weights alone.
         data_cursor: what the caller passed to `save`, e.g. the data source's position; empty for weights alone.
-        rng_restored: False when the checkpoint has another number of ranks, whose random states fit no rank of this run.
+        rng_restored: False when the checkpoint was written by another number of ranks: their random states fit none.
     """
 
     source: Path
@@ -230,7 +230,7 @@ def _publish(partial: Path, final: Path) -> None:
     if final.exists():
         # A save of this step was killed between its rename and its tracker, or the user went back to an earlier step.
         shutil.rmtree(final)
-    os.replace(partial, final)
+    partial.replace(final)
     _sync_folder(final.parent)
 
 
@@ -240,7 +240,7 @@ def _write_tracker(root: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, root / TRACKER_NAME)
+    temporary.replace(root / TRACKER_NAME)
     _sync_folder(root)
 
 

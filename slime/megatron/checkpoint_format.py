@@ -41,7 +41,7 @@ SAFE_NAMES: dict[str, set[str]] = {
 }
 
 
-class DirectTorchDistSave(SaveShardedStrategy):  # type: ignore[misc]  # untyped base
+class DirectTorchDistSave(SaveShardedStrategy):
     """Writes the same files as Megatron's own strategy, with torch's writer in this process.
 
     Megatron's forks a process for each file and starts a manager process by re-importing the main program. Inside a Ray
@@ -112,10 +112,10 @@ def _references(data: bytes) -> list[tuple[str, str]]:
         elif opcode.name.startswith("EXT"):
             raise ValueError("it uses the extension registry")
         if opcode.name in {"MEMOIZE", "BINPUT", "LONG_BINPUT", "PUT"}:
-            key = len(memo) if opcode.name == "MEMOIZE" else int(argument)
+            key = len(memo) if opcode.name == "MEMOIZE" else int(str(argument))
             memo[key] = recent[-1] if recent else None
         elif opcode.name in {"BINGET", "LONG_BINGET", "GET"}:
-            recent.append(memo.get(int(argument)))
+            recent.append(memo.get(int(str(argument))))
         elif isinstance(argument, str) and "UNICODE" in opcode.name:
             recent.append(argument)
         elif opcode.name not in {"PROTO", "FRAME"}:

@@ -22,8 +22,8 @@ TRIED_VERSIONS = ("0.16.1",)
 
 CPU = torch.device("cpu")
 
-# torch.<factory>(..., device="cuda") stands in the FP32 optimizer (loss scale), the schedules (token count) and gradient
-# clipping (norm); without the replacement: "PyTorch is not linked with support for cuda devices".
+# torch.<factory>(..., device="cuda") stands in the FP32 optimizer (loss scale), the schedules (token count) and the
+# gradient norm; without the replacement: "PyTorch is not linked with support for cuda devices".
 FACTORIES = ("tensor", "zeros", "ones", "empty", "full", "arange", "empty_like", "zeros_like", "ones_like", "as_tensor")
 
 
@@ -88,8 +88,8 @@ def _check_version() -> None:
     version = importlib.metadata.version("megatron-core")
     if version not in TRIED_VERSIONS:
         raise CpuShimError(
-            f"megatron-core {version} is installed, and the CPU shim was tested with {', '.join(TRIED_VERSIONS)} alone: "
-            f"another release may use CUDA in new places. Install megatron-core=={TRIED_VERSIONS[-1]}, or train with "
+            f"megatron-core {version} is installed, and the CPU shim knows {', '.join(TRIED_VERSIONS)} alone; "
+            f"another may use CUDA in new places. Install megatron-core=={TRIED_VERSIONS[-1]}, or train with "
             "--device cuda."
         )
 

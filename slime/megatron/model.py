@@ -20,8 +20,8 @@ from slime.weights.names import canonical_name, check_hf_tensors, to_hf, to_mega
 def transformer_config(config: HFModelConfig, dtype: torch.dtype, softmax_in_fp32: bool = True) -> TransformerConfig:
     """Megatron's configuration of a dense model.
 
-    Fusions are off: their kernels come with Transformer Engine, Apex or torch.compile, and the plain operations give the
-    same numbers on every device.
+    Fusions are off: their kernels come with Transformer Engine, Apex or torch.compile, and the plain operations give
+    the same numbers on every device.
     """
     return TransformerConfig(
         num_layers=config.layers,
@@ -51,10 +51,13 @@ def transformer_config(config: HFModelConfig, dtype: torch.dtype, softmax_in_fp3
         bias_dropout_fusion=False,
         apply_rope_fusion=False,
         persist_layer_norm=False,
+        cuda_graph_scope=[],  # no CUDA graphs; the default is deprecated and warns
     )
 
 
-def build_model(config: HFModelConfig, device: torch.device, dtype: torch.dtype, softmax_in_fp32: bool = True) -> GPTModel:
+def build_model(
+    config: HFModelConfig, device: torch.device, dtype: torch.dtype, softmax_in_fp32: bool = True
+) -> GPTModel:
     """A model with unset weights on `device`; load some before use. Needs `slime.megatron.process.start`.
 
     Megatron's local layer spec, which needs nothing but torch, on every device.
@@ -65,7 +68,7 @@ def build_model(config: HFModelConfig, device: torch.device, dtype: torch.dtype,
         vocab_size=config.vocab,
         max_sequence_length=config.max_positions,
         position_embedding_type="rope",
-        rotary_base=config.rope_theta,  # type: ignore[arg-type]  # annotated int, used as a float
+        rotary_base=config.rope_theta,
         share_embeddings_and_output_weights=config.tied_embeddings,
         parallel_output=True,
     )

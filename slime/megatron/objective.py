@@ -47,9 +47,7 @@ class LogProbGap:
 
     def merged(self, other: LogProbGap) -> LogProbGap:
         """Both together."""
-        return LogProbGap(
-            self.total + other.total, self.tokens + other.tokens, max(self.largest, other.largest)
-        )
+        return LogProbGap(self.total + other.total, self.tokens + other.tokens, max(self.largest, other.largest))
 
 
 def make_micro_batch(
@@ -144,7 +142,8 @@ def find_broken(log_probs: Tensor, batch: MicroBatch) -> list[str]:
         wrong = ~torch.isfinite(values) & (batch.weights != 0)
         if not bool(wrong.any()):
             continue
-        pieces = zip(batch.sequences, values.split(batch.packed.response_lengths), wrong.split(batch.packed.response_lengths), strict=True)
+        lengths = batch.packed.response_lengths
+        pieces = zip(batch.sequences, values.split(lengths), wrong.split(lengths), strict=True)
         for sequence, value, bad in pieces:
             if bool(bad.any()):
                 at = int(bad.nonzero()[0])

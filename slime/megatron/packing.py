@@ -1,7 +1,7 @@
 """Sequences of different lengths in one rectangle.
 
-Megatron's local attention takes a rectangle [rows, width] and a mask, not packed varlen (THD) input, which is Transformer
-Engine's. The width is the longest sequence of the micro-batch. Shorter ones share a row, first-fit by falling length, and
+Megatron's local attention takes a rectangle [rows, width] and a mask; packed varlen (THD) input needs Transformer
+Engine. The width is the longest sequence of the micro-batch. Shorter ones share a row, first-fit by falling length, and
 a mask keeps each from seeing its neighbours. So short answers cost no padding beside one long answer, and attention stays
 [width, width] a row, where one concatenated row would need the square of all tokens.
 
@@ -51,7 +51,7 @@ class PackedBatch:
 
 
 def assign_rows(lengths: Sequence[int], width: int) -> list[tuple[int, int]]:
-    """(row, first column) of each sequence: first-fit by falling length into rows of `width`, stable for equal lengths."""
+    """(row, first column) of each sequence: first-fit by falling length into rows of `width`, stable for ties."""
     used: list[int] = []
     places: list[tuple[int, int]] = [(0, 0)] * len(lengths)
     shortest = min(lengths)
@@ -69,7 +69,9 @@ def assign_rows(lengths: Sequence[int], width: int) -> list[tuple[int, int]]:
     return places
 
 
-def pack(sequences: Sequence[Sequence[int] | Tensor], response_lengths: Sequence[int], device: torch.device) -> PackedBatch:
+def pack(
+    sequences: Sequence[Sequence[int] | Tensor], response_lengths: Sequence[int], device: torch.device
+) -> PackedBatch:
     """Pack prompts with their responses.
 
     Args:
@@ -114,7 +116,7 @@ def pack(sequences: Sequence[Sequence[int] | Tensor], response_lengths: Sequence
 
 
 def _attention_mask(owner: Tensor, shared_rows: bool) -> Tensor:
-    """Causal, and blind between sequences. Rows with one sequence each need the causal part alone: padding comes last."""
+    """Causal, and blind between sequences. With one sequence a row, causal is enough: padding comes last."""
     width = owner.shape[1]
     future = torch.ones(width, width, dtype=torch.bool).triu(1)
     if not shared_rows:

@@ -50,13 +50,13 @@ def start(spec: ProcessSpec) -> None:
     """Join the process group and initialise Megatron. Call once a process; `stop` undoes it.
 
     Raises:
-        TrainerProcessError: no GPU for ``--device cuda``, the process group exists already, or rank 0 cannot be reached.
+        TrainerProcessError: no GPU for ``--device cuda``, a second trainer in one process, or rank 0 is out of reach.
         CpuShimError: ``--device cpu`` with a release of megatron-core that was not tried.
     """
     if dist.is_initialized():
         raise TrainerProcessError("this process already belongs to a process group; one process holds one trainer.")
     if spec.device == "cuda" and not torch.cuda.is_available():
-        raise TrainerProcessError("--device cuda, but this process sees no GPU; a machine without one needs --device cpu.")
+        raise TrainerProcessError("--device cuda, but this process sees no GPU; without one, use --device cpu.")
     for name in _QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
     if spec.device == "cuda":
@@ -76,8 +76,8 @@ def _join(spec: ProcessSpec) -> None:
             )
         except dist.DistError as error:
             raise TrainerProcessError(
-                f"rank {spec.rank} of {spec.world_size} cannot meet the others at {spec.master_addr}:{spec.master_port}: "
-                f"{error}"
+                f"rank {spec.rank} of {spec.world_size} cannot meet the others at {spec.master_addr}:"
+                f"{spec.master_port}: {error}"
             ) from error
     backend = "gloo" if spec.device == "cpu" else "nccl"
     dist.init_process_group(backend, store=store, rank=spec.rank, world_size=spec.world_size, timeout=timeout)

@@ -218,14 +218,14 @@ class MegatronTrainer:
         name = f"sample {sequence.sample_index}"
         if sequence.total_length > self.model_config.max_positions:
             raise TrainBatchError(
-                f"{name} has {sequence.total_length} tokens, more than the {self.model_config.max_positions} positions of "
-                "the model; lower --rollout-max-response-len or --rollout-max-prompt-len."
+                f"{name} has {sequence.total_length} tokens, and the model has {self.model_config.max_positions} "
+                "positions; lower --rollout-max-response-len or --rollout-max-prompt-len."
             )
         largest = int(np.max(sequence.tokens))
         if largest >= self.model_config.vocab:
             raise TrainBatchError(
-                f"{name} has the token id {largest}, and the model's vocabulary has {self.model_config.vocab}; the engine "
-                "must serve the model of --hf-checkpoint."
+                f"{name} has the token id {largest}, and the model's vocabulary has {self.model_config.vocab}; the "
+                "engine must serve the model of --hf-checkpoint."
             )
 
     def _reduce_gap(self, gap: LogProbGap) -> dict[str, float]:

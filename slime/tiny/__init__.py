@@ -1,1 +1,1 @@
-"""The tiny experiment's material, made on this machine: tokenizer, addition data, and a warm-started Qwen3 of 0.4 M parameters."""
+"""The tiny experiment's material, made locally: tokenizer, addition data, a warm-started Qwen3 of 0.4 M parameters."""

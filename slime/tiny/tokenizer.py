@@ -19,7 +19,8 @@ VOCABULARY_SIZE = 128
 # A system message is read like a user's; an assistant's message ends its turn.
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
-    "{% if message['role'] == 'assistant' %}" + ASSISTANT + "{{ message['content'] }}" + END + "{% else %}" + USER + "{{ message['content'] }}{% endif %}"
+    "{% if message['role'] == 'assistant' %}" + ASSISTANT + "{{ message['content'] }}" + END + "{% else %}"
+    "" + USER + "{{ message['content'] }}{% endif %}"
     "{% endfor %}"
     "{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"
 )
@@ -27,7 +28,7 @@ CHAT_TEMPLATE = (
 
 def vocabulary() -> dict[str, int]:
     """Token -> id: the special tokens, the opening of a box, newline, then printable ASCII from space to tilde."""
-    printable = sorted(set(string.printable) - set(string.whitespace)) + [" "]
+    printable = {" ", *string.printable} - {"\n", "\t", "\r", "\v", "\f"}
     return {token: index for index, token in enumerate([*SPECIAL_TOKENS, BOX_OPEN, "\n", *sorted(printable)])}
 
 

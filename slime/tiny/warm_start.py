@@ -78,7 +78,7 @@ class EncodedProblems:
 
     Attributes:
         tokens: int64 [problems, width], padded at the end.
-        targets: int64 [problems, width]; -100 (ignored by the loss) on the prompt and on padding, else equal to `tokens`.
+        targets: int64 [problems, width]; -100 (ignored by the loss) on prompt and padding, else equal to `tokens`.
     """
 
     def __init__(self, problems: Sequence[Problem], tokenizer: PreTrainedTokenizerFast) -> None:

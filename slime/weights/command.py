@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     for one, text in ((to_megatron, "the Hugging Face checkpoint"), (to_hf, origin)):
         one.add_argument("--hf-checkpoint", type=Path, required=True, metavar="DIR", help=text)
         one.add_argument("--save", type=Path, required=True, metavar="DIR", help="folder that receives the result")
-        one.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the weights pass through (cpu)")
+        one.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where weights pass through (cpu)")
         one.add_argument("--force", action="store_true", help="replace an earlier result")
 
 

@@ -60,9 +60,7 @@ def hf_to_megatron(hf_checkpoint: Path, save: Path, device: Device, force: bool,
     report(f"{folder}: written.")
 
 
-def megatron_to_hf(
-    hf_checkpoint: Path, load: Path, save: Path, device: Device, force: bool, report: Report
-) -> None:
+def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, device: Device, force: bool, report: Report) -> None:
     """Write the latest checkpoint of `load` as a Hugging Face checkpoint `save`.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -31,13 +30,13 @@ def replaced_folder(target: Path, force: bool = False) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     try:
         yield temporary
-        os.chmod(temporary, 0o755)  # mkdtemp gives 0700
+        temporary.chmod(0o755)  # mkdtemp gives 0700
         if occupied:
             old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-            os.replace(target, old / target.name)
-            os.replace(temporary, target)
+            target.replace(old / target.name)
+            temporary.replace(target)
             shutil.rmtree(old)
         else:
-            os.replace(temporary, target)
+            temporary.replace(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -78,7 +78,9 @@ class HFModelConfig:
         groups = _integer(values, "num_key_value_heads", where)
         hidden = _integer(values, "hidden_size", where)
         if heads % groups:
-            raise HFConfigError(f"{where}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}.")
+            raise HFConfigError(
+                f"{where}: num_attention_heads {heads} must be a multiple of num_key_value_heads {groups}."
+            )
         if values.get("head_dim") is None and hidden % heads:
             raise HFConfigError(f"{where}: without head_dim, hidden_size {hidden} must be a multiple of {heads} heads.")
         return cls(

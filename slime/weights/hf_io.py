@@ -76,7 +76,8 @@ class HFCheckpoint:
     def _read_header(self, file: Path) -> None:
         try:
             with safe_open(file, framework="pt") as shard:
-                for name in shard.keys():
+                names: list[str] = shard.keys()
+                for name in names:
                     self.shapes[name] = tuple(shard.get_slice(name).get_shape())
                     self._file_of[name] = file
         except (SafetensorError, OSError) as error:

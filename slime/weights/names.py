@@ -65,12 +65,13 @@ def _layer_rules(config: HFModelConfig, megatron: str, hf: str) -> list[Rule]:
             Rule(f"{megatron}self_attention.{name}_layernorm.weight", (f"{attention}{name}_norm.weight",))
             for name in ("q", "k")
         ]
-    return table + [
+    table += [
         Rule(megatron + "self_attention.linear_proj.weight", (attention + "o_proj.weight",)),
         Rule(megatron + "pre_mlp_layernorm.weight", (hf + "post_attention_layernorm.weight",)),
         Rule(megatron + "mlp.linear_fc1.weight", (mlp + "gate_proj.weight", mlp + "up_proj.weight"), Layout.GATE_UP),
         Rule(megatron + "mlp.linear_fc2.weight", (mlp + "down_proj.weight",)),
     ]
+    return table
 
 
 def canonical_name(name: str) -> str:
@@ -183,6 +184,8 @@ def to_hf(tensors: Mapping[str, Tensor], config: HFModelConfig) -> Iterator[tupl
     surplus = set(given) - {rule.megatron for rule in table}
     if missing or surplus:
         parts = [f"{word}: {_listed(names)}" for word, names in (("missing", missing), ("surplus", surplus)) if names]
-        raise WeightNameError(f"The Megatron model is not a {config.family} of {config.layers} layers. {'; '.join(parts)}.")
+        raise WeightNameError(
+            f"The Megatron model is no {config.family} of {config.layers} layers. {'; '.join(parts)}."
+        )
     for rule in table:
         yield from zip(rule.hf, split(rule, given[rule.megatron], config), strict=True)
