@@ -30,13 +30,22 @@ class ImportanceWeights:
     changed: Tensor
 
 
+def tis(ratio: Tensor, low: float, high: float) -> Tensor:
+    """``clamp(w, low, high)``: every token counts, none more than `high` times."""
+    return ratio.clamp(low, high)
+
+
+def icepop(ratio: Tensor, low: float, high: float) -> Tensor:
+    """``w`` where ``low <= w <= high``, 0 elsewhere: a token outside is dropped, and the others are not scaled up."""
+    return torch.where((ratio >= low) & (ratio <= high), ratio, torch.zeros_like(ratio))
+
+
 def importance_weights(
     train_log_probs: Tensor, rollout_log_probs: Tensor, kind: Correction, low: float, high: float
 ) -> ImportanceWeights:
     """Weight ``w = exp(train - rollout)`` of each token, limited.
 
-    ``none``: 1. ``tis``: ``clamp(w, low, high)``. ``icepop``: ``w`` where ``low <= w <= high``, 0 elsewhere: the
-    token is dropped, and the remaining ones are not scaled up.
+    ``none``: 1. The other two: see `tis` and `icepop`.
 
     Args:
         train_log_probs: [T] log-probabilities that the trainer computes with the weights that sampled (or its current
@@ -57,8 +66,5 @@ def importance_weights(
     ratio = torch.exp(train_log_probs.detach() - rollout_log_probs.detach())
     if kind == "none":
         return ImportanceWeights(torch.ones_like(ratio), ratio, torch.zeros_like(ratio))
-    if kind == "tis":
-        weight = ratio.clamp(low, high)
-    else:
-        weight = torch.where((ratio >= low) & (ratio <= high), ratio, torch.zeros_like(ratio))
+    weight = tis(ratio, low, high) if kind == "tis" else icepop(ratio, low, high)
     return ImportanceWeights(weight, ratio, (weight != ratio).to(ratio.dtype))
