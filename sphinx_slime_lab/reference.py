@@ -1,7 +1,7 @@
 """Reference tables generated from the data: choices, rules, flags, and the facts of a recipe.
 
     {slime:choices}                 every choice, a table for each step
-    {slime:rules} error             the rules of one severity (error, note), or all
+    {slime:rules} error             the rules of one severity (error, note, planned), or all
     {slime:flags}                   the runtime's flags, a table for each group
     {slime:facts} glm-4.7           dimensions, layout and training numbers of one recipe
     {slime:deviations} glm-4.7      values that depart from the source, each with its reason
@@ -19,6 +19,7 @@ from typing import ClassVar
 from docutils import nodes
 from slime.config import GROUP_TITLES, REGISTRY, Flag
 from slime.experiment.facts_schema import LaunchFile, Source
+from slime.experiment.messages import MESSAGES
 from slime.experiment.schema import ChoiceField, Rule
 from slime.experiment.texts import nearest
 from sphinx.util.docutils import SphinxDirective
@@ -43,7 +44,7 @@ class ReferenceDirective(SphinxDirective):
         bench = workbench_of(self.env)
         bench.note_reader(self.env)
         argument = self.arguments[0].strip() if self.arguments else ""
-        known = {"": (), "severity": ("error", "note"), "recipe": tuple(bench.facts.launch)}[self.argument_kind]
+        known = {"": (), "severity": ("error", "note", "planned"), "recipe": tuple(bench.facts.launch)}[self.argument_kind]
         if (argument or self.argument_kind == "recipe") and argument not in known:
             close = nearest(argument, known) or ", ".join(known) or "no argument"
             warn(f"{self.name}: {argument!r} is not known here; write {close}", "reference", self.get_location())
@@ -103,7 +104,14 @@ class RulesDirective(ReferenceDirective):
         """Yield one table."""
         rules = [rule for rule in bench.tables.rules if argument in ("", rule.severity)]
         rows = [self._row(bench, rule) for rule in rules]
+        if argument in ("", "planned"):
+            rows.append(self._planned(bench))
         yield table(self.heads(bench, "rule", "severity", "says", "condition", "field_names"), rows, (9, 10, 38, 28, 15), "reference")
+
+    def _planned(self, bench: Workbench) -> list[Cell]:
+        """R01 stands in no table of rules: the engine computes it from the registry of flags."""
+        says = bench.text(MESSAGES["R01"])
+        return [self.target("rule", "R01", says), word(bench.language, "severity_planned"), says, "—", "—"]
 
     def _row(self, bench: Workbench, rule: Rule) -> list[Cell]:
         says = bench.text(rule.message)
