@@ -7,7 +7,6 @@ from collections.abc import Mapping
 _SERVER = {
     "model-path": "the engine serves --hf-checkpoint",
     "tokenizer-path": "the tokenizer is the one of --hf-checkpoint",
-    "config": "give --config FILE to slime itself",
     "trust-remote-code": "code of a checkpoint is never run",
     "random-seed": "derived from --rollout-seed and the engine's rank",
     "enable-memory-saver": "derived from the placement",

@@ -48,7 +48,7 @@ def _from_text(one: Flag, text: str) -> Any:
     if one.type is dict:
         try:
             data = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise ValueProblem(f"{one.name} {text!r} is not JSON: {error}") from None
         return _from_item(one, data)
     try:

@@ -43,7 +43,13 @@ class DataFlags:
         "how the mask of supervised data is made",
         choices=("qwen", "qwen3", "qwen3_5", "distill_qwen"),
     )
-    rm_type: str | None = flag(None, "内置评分器", "built-in grader", only=("math", "deepscaler"))
+    rm_type: str | None = flag(
+        None,
+        "内置评分器",
+        "built-in grader",
+        choices=("math", "deepscaler", "dapo", "f1", "gpqa", "ifbench", "remote_rm", "random"),
+        only=("math", "deepscaler"),
+    )
     reward_key: str | None = planned(
         None, "评分器返回字典时取哪个键", "key of the reward when the grader returns a mapping"
     )

@@ -15,8 +15,12 @@ class RolloutFlags:
         None, "轮数：生成一次、训练一次为一轮", "number of rounds of generating and training", minimum=1, required=True
     )
     num_epoch: int | None = planned(None, "数据集的遍数；与 --num-rollout 二选一", "passes over the data", minimum=1)
-    rollout_batch_size: int = flag(None, "每轮的 prompt 数", "prompts per round", minimum=1, required=True)
-    n_samples_per_prompt: int = flag(1, "每个 prompt 的回答数（组大小）", "answers per prompt (group size)", minimum=1)
+    rollout_batch_size: int = flag(
+        None, "每轮的 prompt 数", "prompts per round", minimum=1, maximum=1_000_000, required=True
+    )
+    n_samples_per_prompt: int = flag(
+        1, "每个 prompt 的回答数（组大小）", "answers per prompt (group size)", minimum=1, maximum=65_536
+    )
     rollout_max_response_len: int = flag(
         None, "回答的最大 token 数", "longest response, in tokens", minimum=1, required=True
     )

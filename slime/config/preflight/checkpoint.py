@@ -39,7 +39,7 @@ def read_shard(path: Path) -> Shard:
         header = json.loads(text)
         spans = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
         end = max((int(span[1]) for span in spans.values()), default=0)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, AttributeError, TypeError, KeyError, IndexError):
+    except (ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError):
         raise ValueError("the header is not that of a safetensors file") from None
     return Shard(frozenset(spans), 8 + length + end)
 

@@ -46,7 +46,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ValueError("no such file") from None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(data, dict):
         raise ValueError(f"a JSON object is expected, this is a {type(data).__name__}")

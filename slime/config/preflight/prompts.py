@@ -118,7 +118,7 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
                 continue
             try:
                 row = json.loads(raw)
-            except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path}:{line}: not JSON: {error}") from None
             if not isinstance(row, dict):
                 raise ValueError(f"{path}:{line}: a JSON object is expected, this is a {type(row).__name__}")
@@ -150,5 +150,5 @@ def _neighbours(path: Path) -> str:
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist either"
     names = [one.name for one in path.parent.iterdir() if one.suffix in (".jsonl", ".parquet")]
-    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.3)
+    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.75)
     return "the folder has " + ", ".join(near) if near else "run the stage prepare first"

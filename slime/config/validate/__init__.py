@@ -33,6 +33,7 @@ RULES: tuple[Callable[[Config], Iterable[Problem]], ...] = (
     files.validate_reward,
     files.validate_evaluation,
     files.validate_rounds,
+    files.validate_dry_run,
 )
 
 

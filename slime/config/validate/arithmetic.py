@@ -10,7 +10,9 @@ def nearest_multiples(value: int, base: int) -> str:
 
 
 def nearest_divisors(number: int, value: int) -> str:
-    """The divisors of ``number`` on both sides of ``value``: ``4 or 8``."""
+    """The divisors of ``number`` on both sides of ``value``: ``4 or 8``. Above a billion they are not searched."""
+    if number > 10**9:
+        return f"a divisor of {number}"
     divisors = _divisors(number)
     below = [one for one in divisors if one <= value]
     above = [one for one in divisors if one > value]

@@ -93,6 +93,14 @@ def validate_evaluation(config: Config) -> Iterator[Problem]:
         )
 
 
+def validate_dry_run(config: Config) -> Iterator[Problem]:
+    """The dry run's file is written by a dry run."""
+    if config.dry_run_json and not config.dry_run:
+        yield Problem(
+            "cfg", "--dry-run-json names the file of a dry run", "add --dry-run", ("--dry-run-json", "--dry-run")
+        )
+
+
 def validate_rounds(config: Config) -> Iterator[Problem]:
     """An interval that never comes is a mistake."""
     for name, interval in (("--eval-interval", config.eval_interval), ("--save-interval", config.save_interval)):

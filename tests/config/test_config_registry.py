@@ -1,0 +1,227 @@
+"""The registry: complete, consistent, and honest about what runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from slime.config import GROUP_TITLES, REGISTRY, Config
+from slime.config.refused import REFUSED
+
+# Every flag that a generated shell can contain, by hand from the description of the earlier lab's exporter.
+EXPORTED = [
+    "actor-num-nodes",
+    "actor-num-gpus-per-node",
+    "colocate",
+    "rollout-external-engine-addrs",
+    "rollout-num-gpus",
+    "hf-checkpoint",
+    "ref-load",
+    "save",
+    "save-interval",
+    "prompt-data",
+    "input-key",
+    "label-key",
+    "apply-chat-template",
+    "rollout-shuffle",
+    "rm-type",
+    "custom-generate-function-path",
+    "custom-rm-path",
+    "num-rollout",
+    "rollout-batch-size",
+    "n-samples-per-prompt",
+    "global-batch-size",
+    "rollout-max-response-len",
+    "rollout-temperature",
+    "rollout-top-p",
+    "rollout-top-k",
+    "rollout-function-path",
+    "skip-eval-before-train",
+    "rollout-data-transport",
+    "rollout-data-dir",
+    "rollout-queue-run-id",
+    "rollout-storage-profile",
+    "rollout-storage-declaration",
+    "partial-rollout",
+    "over-sampling-batch-size",
+    "mask-offpolicy-in-partial-rollout",
+    "sglang-server-concurrency",
+    "advantage-estimator",
+    "kl-coef",
+    "entropy-coef",
+    "use-score-centering",
+    "score-centering-top-k",
+    "pg-loss-type",
+    "disable-grpo-std-normalization",
+    "calculate-per-token-loss",
+    "eps-clip",
+    "eps-clip-high",
+    "use-tis",
+    "tis-clip-low",
+    "tis-clip",
+    "custom-tis-function-path",
+    "use-rollout-routing-replay",
+    "deterministic-mode",
+    "tensor-model-parallel-size",
+    "sequence-parallel",
+    "pipeline-model-parallel-size",
+    "context-parallel-size",
+    "expert-model-parallel-size",
+    "expert-tensor-parallel-size",
+    "decoder-first-pipeline-num-layers",
+    "decoder-last-pipeline-num-layers",
+    "data-pad-size-multiplier",
+    "log-probs-chunk-size",
+    "recompute-granularity",
+    "recompute-method",
+    "recompute-num-layers",
+    "use-dynamic-batch-size",
+    "max-tokens-per-gpu",
+    "optimizer",
+    "lr",
+    "lr-decay-style",
+    "weight-decay",
+    "adam-beta1",
+    "adam-beta2",
+    "optimizer-cpu-offload",
+    "overlap-cpu-optimizer-d2h-h2d",
+    "use-precision-aware-optimizer",
+    "fp8-format",
+    "fp8-recipe",
+    "attention-dropout",
+    "hidden-dropout",
+    "accumulate-allreduce-grads-in-fp32",
+    "attention-softmax-in-fp32",
+    "attention-backend",
+    "moe-token-dispatcher-type",
+    "moe-enable-deepep",
+    "sglang-config",
+    "update-weight-mode",
+    "update-weight-transport",
+    "update-weight-disk-dir",
+    "update-weight-local-checkpoint-dir",
+    "rollout-num-gpus-per-engine",
+    "sglang-mem-fraction-static",
+    "sglang-enable-dp-attention",
+    "sglang-dp-size",
+    "sglang-enable-dp-lm-head",
+    "sglang-moe-dense-tp-size",
+    "sglang-ep-size",
+    "sglang-mamba-scheduler-strategy",
+    "sglang-mamba-ssm-dtype",
+    "sglang-mamba-full-memory-ratio",
+    "sglang-moe-a2a-backend",
+    "sglang-deepep-mode",
+    "sglang-page-size",
+    "sglang-nsa-decode-backend",
+    "sglang-nsa-prefill-backend",
+    "sglang-attention-backend",
+    "sglang-disable-overlap-schedule",
+    "sglang-kv-cache-dtype",
+    "sglang-speculative-algorithm",
+    "sglang-speculative-num-steps",
+    "sglang-speculative-eagle-topk",
+    "sglang-speculative-num-draft-tokens",
+    "sglang-speculative-draft-model-path",
+    "sglang-speculative-draft-attention-backend",
+    "sglang-enable-deterministic-inference",
+    "sglang-enable-hierarchical-cache",
+    "sglang-hicache-ratio",
+    "sglang-disaggregation-transfer-backend",
+    "sglang-disaggregation-ib-device",
+]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_a_flag_of_a_generated_shell_is_registered(name: str) -> None:
+    assert "--" + name in REGISTRY
+
+
+def test_every_field_is_a_flag_and_every_flag_a_field() -> None:
+    fields = {field.name for field in dataclasses.fields(Config)} - {"origins"}
+    assert fields == {one.field for one in REGISTRY.values()}
+    assert all(REGISTRY.by_field(one.field) is one for one in REGISTRY.values())
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_a_flag_describes_itself(name: str) -> None:
+    one = REGISTRY[name]
+    assert one.group in GROUP_TITLES
+    assert any("一" <= letter <= "鿿" for letter in one.help.zh)
+    assert one.help.en.isascii()
+    assert one.help["zh"] == one.help.zh
+    assert one.since
+    if one.default is not None:
+        assert isinstance(one.default, tuple if one.many else one.type), "the default has the flag's type"
+        if one.runs:
+            assert not one.planned(str(one.default)), "what runs includes the default"
+    if one.choices is not None and one.only is not None:
+        assert set(one.only) <= set(one.choices)
+
+
+def test_no_flag_is_registered_and_refused() -> None:
+    assert not set(REGISTRY) & set(REFUSED)
+
+
+def test_what_runs() -> None:
+    runs = {name for name, one in REGISTRY.items() if one.runs}
+    for name in ("lr", "colocate", "use-tis", "tensorboard-dir", "metrics-file", "eval-prompt-data", "dry-run"):
+        assert "--" + name in runs
+    for name in ("partial-rollout", "fp8-format", "sglang-config", "use-rollout-routing-replay", "use-kl-loss"):
+        assert "--" + name not in runs
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "planned"),
+    [
+        ("--partial-rollout", None, True),
+        ("--colocate", None, False),
+        ("--lr", "4e-4", False),
+        ("--rollout-top-p", "1", False),
+        ("--rollout-top-p", "1.0", False),
+        ("--rollout-top-p", "0.9", True),
+        ("--advantage-estimator", "grpo", False),
+        ("--advantage-estimator", "gspo", True),
+        ("--kl-coef", "0", False),
+        ("--tensor-model-parallel-size", "2", True),
+        ("--recipe", "tiny", False),
+        ("--recipe", "glm-5.3", True),
+        ("--device", "cuda", True),
+        ("--sglang-attention-backend", "nsa", True),
+    ],
+)
+def test_planned(name: str, value: str | None, planned: bool) -> None:
+    assert REGISTRY.planned(name, value) is planned
+
+
+def test_planned_of_an_unknown_flag_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        REGISTRY.planned("--no-such-flag")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "nearest"),
+    [
+        ("--rollout-batchsize", "--rollout-batch-size"),
+        ("--n-sample-per-prompt", "--n-samples-per-prompt"),
+        ("rollout_batch_size", "--rollout-batch-size"),
+        ("--sglang-mem-fraction", "--sglang-mem-fraction-static"),
+        ("--tensor-parallel-size", "--tensor-model-parallel-size"),
+        ("--zzzzzzzzzz", None),
+    ],
+)
+def test_nearest(wrong: str, nearest: str | None) -> None:
+    assert REGISTRY.nearest(wrong) == nearest
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys, slime.config, slime.config.command; "
+        "print([name for name in ('torch', 'ray', 'megatron', 'sglang', 'transformers', 'sphinx', 'numpy', "
+        "'slime.experiment') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
