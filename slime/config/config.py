@@ -96,16 +96,6 @@ class Config(
         return "icepop" if self.custom_tis_function_path in ICEPOP_NAMES else "tis"
 
     @property
-    def server_arguments(self) -> dict[str, str | int | float | bool | tuple[int, ...]]:
-        """Arguments for the SGLang server without prefix and dashes; what has no value is left out."""
-        found = {}
-        for one in REGISTRY.values():
-            value = getattr(self, one.field)
-            if one.source == "sglang" and one.name.startswith("--sglang-") and value not in (None, False):
-                found[one.name.removeprefix("--sglang-")] = value
-        return found
-
-    @property
     def eval_datasets(self) -> tuple[EvalDataset, ...]:
         """The evaluation sets of ``--eval-prompt-data``."""
         given = self.eval_prompt_data or ()

@@ -177,7 +177,7 @@ def test_derived_values(small: Callable[..., Config]) -> None:
     assert config.eps_clip_high == 0.1
     assert (config.eval_temperature, config.eval_top_p, config.eval_top_k) == (1.0, 1.0, -1)
     assert (config.eval_input_key, config.eval_label_key) == ("prompt", "label")
-    assert config.server_arguments == {"dtype": "float32", "attention-backend": "torch_native"}
+    assert (config.sglang_dtype, config.sglang_attention_backend) == ("float32", "torch_native")
     assert small(num_steps_per_rollout=4).global_batch_size == 8
     assert small(global_batch_size=16).origins["global_batch_size"] == "call"
 

@@ -51,7 +51,7 @@ class ClusterFlags:
         maximum=1024,
         only=(1,),
     )
-    num_gpus_per_node: int = flag(
+    num_gpus_per_node: int = planned(
         8, "放置引擎时每个节点的 GPU 数", "GPUs of one node when engines are placed", minimum=1, maximum=64
     )
     colocate: bool = flag(False, "训练和采样共用 GPU，轮流使用", "training and serving share the GPUs and take turns")

@@ -187,7 +187,7 @@ class ServingFlags:
     sglang_router_request_timeout_secs: int = planned(
         14400, "路由器的请求时限（秒）", "time limit of a request in the router, in seconds", minimum=1
     )
-    router_policy: str | None = planned(None, "路由策略", "policy of the router", source="sglang")
+    router_policy: str | None = planned(None, "路由策略", "policy of the router")
     sglang_config: str | None = planned(
         None, "服务组的描述文件（YAML）", "file that describes groups of servers (YAML)"
     )

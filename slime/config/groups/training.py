@@ -155,10 +155,16 @@ class NumericsFlags:
         source="megatron",
     )
     attention_softmax_in_fp32: bool = flag(
-        False, "softmax 用 FP32", "compute the attention's softmax in FP32", source="megatron"
+        False,
+        "softmax 用 FP32；CPU 上本来就是",
+        "compute the attention's softmax in FP32, as a CPU does anyway",
+        source="megatron",
     )
     accumulate_allreduce_grads_in_fp32: bool = flag(
-        False, "梯度用 FP32 累加", "accumulate gradients in FP32", source="megatron"
+        False,
+        "梯度用 FP32 累加；CPU 上本来就是",
+        "accumulate gradients in FP32, as a CPU does anyway",
+        source="megatron",
     )
     attention_backend: str = flag(
         "auto",
