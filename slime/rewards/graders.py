@@ -52,11 +52,11 @@ def grade(
         GoldError: if the label is unusable; `check_label` finds that when the data is loaded.
     """
     extraction = _extractor(rm_type)(response)
-    if not extraction.answers:
-        return Verdict.no_answer(extraction.reason)
-    if not any(canonical(answer) for answer in extraction.answers):
+    if extraction.answers and not any(canonical(answer) for answer in extraction.answers):
         return Verdict.wrong("the box is empty")
     gold = read_gold(label, answer_type)
+    if not extraction.answers:
+        return Verdict.no_answer(extraction.reason)
     answer, reason = _one_answer(extraction, gold)
     if answer is None:
         return Verdict.wrong(reason)

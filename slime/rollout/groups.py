@@ -23,8 +23,8 @@ async def run_groups(
 ) -> list[list[Sample]]:
     """Generate and grade in place; return the groups that are whole, in their order.
 
-    Groups that are not whole after `deadline` seconds hold a sample that is aborted. They are left out entirely: keeping
-    only the samples that were fast would teach the policy to answer briefly.
+    Groups that are not whole after `deadline` seconds hold a sample that is aborted. They are left out entirely:
+    keeping only the samples that were fast would teach the policy to answer briefly.
 
     Raises:
         Whatever the client or the grader raises first; all other work is cancelled before.

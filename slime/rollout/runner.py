@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ Decode = Callable[[list[int]], str]
 STATUS = {"stop": Status.COMPLETED, "length": Status.TRUNCATED, "abort": Status.ABORTED}
 # An engine aborts on its own, for example while its weights change; then the sample is asked for again.
 MAX_ATTEMPTS = 3
+REQUEST_NUMBERS = itertools.count()
 
 
 class SampleRunner:
@@ -35,7 +37,7 @@ class SampleRunner:
             sampling: for every request; `max_new_tokens` is the limit of a response.
             concurrency: requests in flight.
             max_context_len: limit of prompt and response together, in tokens; None = none.
-            name: beginning of every request name; different for requests that may be in flight together.
+            name: beginning of every request name, for the server's log.
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; at least one request must be in flight.")
@@ -58,11 +60,11 @@ class SampleRunner:
             RolloutError: if the prompt leaves no room for a response, or the client's answer breaks its contract.
         """
         budget = self._budget(sample)
-        for attempt in range(MAX_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             async with self._slots:
                 if self._stopping:
                     break
-                generation = await self._request(sample, budget, attempt)
+                generation = await self._request(sample, budget)
             _append(sample, generation, budget, self.decode)
             self.generated_tokens += len(generation.output_ids)
             if sample.status is not Status.ABORTED:
@@ -75,8 +77,9 @@ class SampleRunner:
         self._stopping = True
         await asyncio.gather(*(self.client.abort(rid) for rid in list(self._in_flight.values())))
 
-    async def _request(self, sample: Sample, budget: int, attempt: int) -> Generation:
-        rid = f"{self.name}-{sample.index}-{attempt}"
+    async def _request(self, sample: Sample, budget: int) -> Generation:
+        # A server may still know the name of an attempt that was dropped, so no two attempts share one.
+        rid = f"{self.name}-{sample.index}-{next(REQUEST_NUMBERS)}"
         self._in_flight[id(sample)] = rid
         try:
             sampling = replace(self.sampling, max_new_tokens=budget)
