@@ -25,6 +25,8 @@ _HEADER = "/* Built by `python -m sphinx_slime_lab.bundle` from js/src; edit the
 _IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"(\.[^"]+)";[ \t]*\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 _EXPORT_LIST = re.compile(r"^export \{([^}]*)\};[ \t]*\n", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
+"""A comment that has its lines to itself; the sources keep them, readers of the page need not load them."""
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -60,7 +62,7 @@ def _add(path: Path, bundle: _Bundle) -> None:
         circle = " -> ".join(part.name for part in [*bundle.open, path])
         raise BundleError(f"circular imports cannot be bundled: {circle}")
     bundle.open.append(path)
-    text = path.read_text(encoding="utf-8").replace("// @ts-check\n", "", 1)
+    text = path.read_text(encoding="utf-8")
     for match in _IMPORT.finditer(text):
         _add((path.parent / match.group(2)).resolve(), bundle)
     bundle.open.pop()
@@ -76,6 +78,7 @@ def _body(path: Path, text: str) -> str:
         names = ", ".join(part.strip().replace(" as ", ": ") for part in match.group(1).split(",") if part.strip())
         return f"const {{ {names} }} = {{{{module:{target}}}}};\n"
 
+    text = _COMMENT.sub("", text)
     exports = [match.group(1) for match in _EXPORT.finditer(text)]
     for match in _EXPORT_LIST.finditer(text):
         exports += [part.strip() for part in match.group(1).split(",") if part.strip()]

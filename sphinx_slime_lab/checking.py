@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slime.experiment.choices import Ignored
-from slime.experiment.texts import Text
+from slime.experiment.texts import Text, shorten
 from slime.experiment.validation import Finding
 from slime.experiment.yaml_lines import Path as KeyPath
 from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines
@@ -62,13 +62,12 @@ def _ignored(one: Ignored, lines: Mapping[KeyPath, int], prefix: KeyPath, data: 
     hint_en = f" The nearest is {one.nearest}." if one.nearest else ""
     subtype: Subtype = "yaml" if not one.key else "key" if one.kind in ("unknown", "retired") else "value"
     message = Text(one.reason.zh + hint_zh, one.reason.en + hint_en)
-    return Problem(subtype, _line(lines, [(*prefix, key), (key,)]), message)
+    paths: list[KeyPath] = [(*prefix, key), (key,)] if key else [()]
+    return Problem(subtype, _line(lines, paths), message)
 
 
 def _original_key(key: str, data: Any) -> str:
     """Return the key as written: a message shows a long or strange key shortened."""
-    from slime.experiment.texts import shorten
-
     if isinstance(data, Mapping):
         for written in data:
             if shorten(written) == key:

@@ -86,11 +86,12 @@ class ExperimentDirective(SphinxDirective):
         assert experiment is not None
         name = self.options.get("name", "")
         title = self.options.get("title") or self.title(bench, experiment.state)
-        uid = nodes.make_id(name) or f"{self.kind}-{self.env.new_serialno('slime-lab')}"
+        uid = nodes.make_id(name or self.default_name()) or f"{self.kind}-{self.env.new_serialno('slime-lab')}"
         node = ours.lab("", uid=uid, name=name or uid, title=title, state=experiment.state, interactive=self.interactive)
         self.set_source_info(node)
         self.register(node, name, uid, title)
         docname = self.env.docname
+        node += ours.lab_caption("", "", nodes.strong("", title))
         node += parts.live(bench, experiment, uid, docname)
         node += parts.choices(bench, experiment, docname)
         node += parts.files(bench, experiment, uid, docname)
@@ -106,10 +107,14 @@ class ExperimentDirective(SphinxDirective):
         anchor = uid if uid not in taken else f"{self.kind}-{uid}"
         node["ids"].append(anchor)
         self.state.document.note_explicit_target(node)
-        if not name:
-            return
-        self.env.domains["slime"].note(self.kind, name, anchor, title, self.get_location())
-        self.env.domains.standard_domain.note_hyperlink_target(name, self.env.docname, anchor, title)
+        if name or self.default_name():
+            self.env.domains["slime"].note(self.kind, name or self.default_name(), anchor, title, self.get_location())
+        if name:
+            self.env.domains.standard_domain.note_hyperlink_target(name, self.env.docname, anchor, title)
+
+    def default_name(self) -> str:
+        """Return the name in the domain of an experiment without ``:name:``, if it has one."""
+        return ""
 
     def rejected(self, bench: Workbench, source: Source, problems: list[Problem]) -> nodes.Node:
         """Return the source with the messages, so that the page stays readable."""
@@ -147,3 +152,7 @@ class RecipeDirective(ExperimentDirective):
         if self.arguments and not names_file(self.arguments[0]):
             return {"model": self.arguments[0].strip()}
         return {}
+
+    def default_name(self) -> str:
+        """Return the id argument: ``{slime:recipe}`` links to a recipe by its id."""
+        return str(self.preset().get("model", ""))

@@ -1,6 +1,7 @@
 """Nodes of the extension. Their children are the fallback that every builder can write.
 
-    lab                       one experiment; attributes: uid, state, interactive
+    lab                       one experiment; attributes: uid, name, title, state, interactive
+      lab_caption
       lab_live
         lab_picture           the GPU layout; drawn in HTML, skipped elsewhere
         lab_block("totals")   bullet_list
@@ -8,7 +9,7 @@
         lab_details           lab_summary, table with the facts of the picture
       lab_details             lab_summary, table of the choices
       lab_files
-        lab_file              literal_block, lab_details with the reason of every line
+        lab_file              lab_caption, literal_block, lab_details with the reason of every line
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ class lab_details(nodes.General, nodes.Element):  # noqa: N801
 
 class lab_summary(nodes.General, nodes.TextElement):  # noqa: N801
     """The line that names a ``lab_details``."""
+
+
+class lab_caption(nodes.General, nodes.TextElement):  # noqa: N801
+    """A name that HTML writes in its own way and every other builder as a paragraph."""
 
 
 class lab_files(nodes.General, nodes.Element):  # noqa: N801
@@ -84,3 +89,4 @@ def register(app: Sphinx) -> None:
     app.add_node(lab_picture, html=html.visitors(lab_picture), **skipped)
     summary: dict[str, Any] = {builder: (_visit_summary, _depart_summary) for builder in _OTHER_BUILDERS}
     app.add_node(lab_summary, html=html.visitors(lab_summary), **summary)
+    app.add_node(lab_caption, html=(_skip, None), **summary)

@@ -105,7 +105,8 @@ def files(bench: Workbench, experiment: Experiment, uid: str, docname: str) -> o
 def _file(bench: Workbench, experiment: Experiment, name: str, content: str, uid: str, docname: str) -> ours.lab_file:
     suffix = name[name.rindex(".") :]
     block = nodes.literal_block(content, content, language=_FILE_LANGUAGES.get(suffix, "text"), classes=["slime-lab__code"])
-    node = ours.lab_file("", block, filename=name, content=content, uid=uid, docname=docname)
+    caption = ours.lab_caption("", "", nodes.literal("", name))
+    node = ours.lab_file("", caption, block, filename=name, content=content, uid=uid, docname=docname)
     if name == "experiment.sh":
         node += details("why", word(bench.language, "why_lines"), reasons(bench, experiment, docname))
     return node

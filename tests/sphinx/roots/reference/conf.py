@@ -1,0 +1,3 @@
+project = "reference"
+extensions = ["myst_parser", "sphinx_slime_lab"]
+html_theme = "furo"
