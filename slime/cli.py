@@ -1,4 +1,4 @@
-"""`slime ...`: finds the command and hands the rest of the line to it. Nothing heavy is imported before it is needed."""
+"""`slime ...`: finds the command and hands the rest of the line to it. Nothing heavy is imported too early."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import difflib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,13 @@ class Command:
 
     summary: str
     run: Callable[[Sequence[str]], int]
+
+
+def _with_parser(name: str, module: ModuleType, words: Sequence[str]) -> int:
+    """Run a command that describes its arguments with `add_parser` and does its work in `run`."""
+    parser = argparse.ArgumentParser(prog="slime")
+    module.add_parser(parser.add_subparsers())
+    return int(module.run(parser.parse_args([name, *words])))
 
 
 def _train(words: Sequence[str]) -> int:
@@ -37,8 +45,9 @@ def _tiny(words: Sequence[str]) -> int:
 
 def _check(words: Sequence[str]) -> int:
     from slime.config.command import check
+    from slime.train import recipe_dimensions
 
-    return check(words)
+    return check(words, recipe_dimensions)
 
 
 def _lab(words: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from slime.cluster.engine_actor import EngineActor
 from slime.cluster.engine_spec import engine_spec
 from slime.cluster.errors import RunFailedError, cause_of
-from slime.cluster.placement import ENGINE_SHARE, TRAINER_SHARE, PlacementPlan, place, plan_placement
+from slime.cluster.placement import ENGINE_SHARE, TRAINER_SHARE, place, plan_placement
 from slime.cluster.session import RaySession, actor_environment
 from slime.cluster.supervision import Supervisor
 from slime.cluster.trainer_actor import Loaded, TrainerActor

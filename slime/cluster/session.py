@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -13,30 +12,11 @@ import ray
 from ray.exceptions import AuthenticationError
 
 import slime
-
-# Where Ray notes the address of the cluster that was started on this machine (by `ray start`, or by another program).
-CLUSTER_NOTE = Path("/tmp/ray/ray_current_cluster")
+from slime.cluster.address import running_cluster
 
 
 class ClusterError(RuntimeError):
     """Ray cannot be reached, or the cluster cannot hold the run; the message says what to change."""
-
-
-def running_cluster() -> str | None:
-    """Address of the Ray cluster to use, or None when there is none.
-
-    Inside a job Ray itself sets RAY_ADDRESS. Otherwise it is the cluster that this machine's note names, if something
-    still listens there.
-    """
-    if os.environ.get("RAY_ADDRESS"):
-        return os.environ["RAY_ADDRESS"]
-    try:
-        address = CLUSTER_NOTE.read_text(encoding="utf-8").strip()
-        host, _, port = address.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=2):
-            return address
-    except (OSError, ValueError):
-        return None
 
 
 def actor_environment(device: str) -> dict[str, Any]:
@@ -48,8 +28,9 @@ def actor_environment(device: str) -> dict[str, Any]:
         "PYTHONPATH": os.pathsep.join(
             [str(Path(slime.__file__).resolve().parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         ),
-        "RAY_AUTH_MODE": os.environ["RAY_AUTH_MODE"],
     }
+    if "RAY_AUTH_MODE" in os.environ:
+        variables["RAY_AUTH_MODE"] = os.environ["RAY_AUTH_MODE"]
     if device == "cpu":
         # Several processes share the cores, and small models gain nothing from more threads.
         variables["OMP_NUM_THREADS"] = "1"
@@ -57,35 +38,27 @@ def actor_environment(device: str) -> dict[str, Any]:
 
 
 class RaySession:
-    """Connects on entry and disconnects on exit; a local cluster that it started ends with it.
-
-    Ray demands authentication by token since 2.60, and a client whose mode differs from the cluster's is refused with
-    a message about a missing token. The mode is therefore set here, explicitly: what the environment says, else
-    `token`.
-    """
+    """Connects on entry and disconnects on exit; a local cluster that it started ends with it."""
 
     def __init__(self) -> None:
         self.local = False
 
     def __enter__(self) -> RaySession:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-        # Ray would otherwise report usage over the network.
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         address = running_cluster()
         self.local = address is None
-        options: dict[str, Any] = {"include_dashboard": False} if self.local else {"address": address}
+        dashboard = {"include_dashboard": False} if self.local else {}
         try:
-            ray.init(log_to_driver=False, logging_level="warning", configure_logging=True, **options)
+            ray.init(address=address or "local", log_to_driver=False, logging_level="warning", **dashboard)
         except AuthenticationError as error:
             raise ClusterError(
                 f"the Ray cluster at {address} refused this client, whose RAY_AUTH_MODE is "
-                f"{os.environ['RAY_AUTH_MODE']!r}: {error}. Start the cluster and the client with the same mode: "
-                "RAY_AUTH_MODE=token for both, or RAY_AUTH_MODE=disabled for both"
+                f"{os.environ.get('RAY_AUTH_MODE', 'not set')}: {error}. Start the cluster and "
+                "the client with the same mode: RAY_AUTH_MODE=token for both, or RAY_AUTH_MODE=disabled for both"
             ) from error
         except (ConnectionError, RuntimeError) as error:
+            what = "a local Ray cluster could not be started" if self.local else f"Ray cannot be reached at {address}"
             raise ClusterError(
-                f"Ray cannot be reached at {address}: {error}. Start a cluster with `ray start --head`, or stop the "
-                "dead one with `ray stop` to have a local one started"
+                f"{what}: {error}. `ray stop` ends the remains of a dead cluster; `ray start --head` starts one to join"
             ) from error
         return self
 

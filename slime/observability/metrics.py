@@ -11,17 +11,19 @@ from slime.data.sample import Sample, Status
 Metrics = dict[str, float]
 
 
-def rollout_metrics(groups: Sequence[Sequence[Sample]]) -> Metrics:
+def rollout_metrics(groups: Sequence[Sequence[Sample]], weight_version: int) -> Metrics:
     """What a round's samples look like.
 
     Args:
         groups: graded samples, those of one prompt together.
+        weight_version: version of the weights that the engines hold.
 
     Returns:
         `rollout/raw_reward`: mean reward. `rollout/response_len/{mean,median,max,min}`: trained tokens of a response.
         `rollout/truncated_ratio`: share of responses cut at the limit. `rollout/zero_std_ratio`: share of groups whose
         rewards are all equal, which teach nothing. `rollout/log_probs`: mean log-prob of a sampled token.
-        `rollout/verdict/<kind>`: share of each of the grader's verdicts.
+        `rollout/verdict/<kind>`: share of each of the grader's verdicts. `rollout/weight_version`: `weight_version`.
+        `staleness/{mean,max}`: how many versions older the weights were that generated a sample.
     """
     samples = [sample for group in groups for sample in group]
     lengths = [sample.effective_response_length() for sample in samples]
@@ -35,6 +37,12 @@ def rollout_metrics(groups: Sequence[Sequence[Sample]]) -> Metrics:
         "rollout/response_len/min": float(min(lengths)),
         "rollout/truncated_ratio": _share(sample.status is Status.TRUNCATED for sample in samples),
         "rollout/zero_std_ratio": constant / len(groups),
+    }
+    ages = [weight_version - min(map(int, sample.weight_versions)) for sample in samples]
+    metrics |= {
+        "rollout/weight_version": float(weight_version),
+        "staleness/mean": statistics.fmean(ages),
+        "staleness/max": float(max(ages)),
     }
     if log_probs:
         metrics["rollout/log_probs"] = statistics.fmean(log_probs)

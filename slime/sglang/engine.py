@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -15,7 +16,8 @@ from slime.sglang import cpu, guard
 from slime.sglang.launch import EngineSpec, server_command, server_environment
 from slime.sglang.ports import free_port, require_free
 
-LOG_TAIL_LINES = 30
+LOG_TAIL_LINES = 20
+BATCH_LINE = re.compile(r"\] (Prefill|Decode) batch, ")
 # Longer than the guard's own two waits, so that the guard is never cut off before it has emptied the group.
 STOP_SECONDS = guard.GRACE_SECONDS + guard.GROUP_SECONDS + 4.0
 
@@ -116,12 +118,13 @@ class EngineProcess:
             return False
 
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
-        """The last lines of the server's output."""
+        """The last lines of the server's output, without its running commentary on batches."""
         try:
             text = self.log_path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return "(there is no log)"
-        return "\n".join(text.splitlines()[-lines:]) or "(the log is empty)"
+        telling = [line for line in text.splitlines() if not BATCH_LINE.search(line)]
+        return "\n".join(telling[-lines:]) or "(the log is empty)"
 
     def pids(self) -> list[int]:
         """Process ids of the running server and what it started, the server itself first (Linux)."""

@@ -9,7 +9,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from slime.weights.hf_io import copy_companions, replaced_folder, write_shards
+from slime.weights.folders import replaced_folder
+from slime.weights.hf_io import copy_companions, write_shards
 from slime.weights.transport import NamedTensor
 
 

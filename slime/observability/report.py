@@ -1,0 +1,79 @@
+"""The report of a run: what each round measured, printed for people and written for machines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+
+from slime.observability.console import Pace, duration, round_line
+from slime.observability.writer import MetricsWriter
+
+BEFORE_TRAINING = -1
+"""Round number of what is measured before the first round."""
+
+
+class Report:
+    """Collects the metrics of the current round; `finish_round` prints and writes them."""
+
+    def __init__(self, rounds: int, metrics_file: str | None = None, tensorboard_dir: str | None = None) -> None:
+        """
+        Args:
+            rounds: of the whole run.
+            metrics_file, tensorboard_dir: see `MetricsWriter`.
+        """
+        self.rounds = rounds
+        self.pace = Pace(rounds)
+        self.metrics: dict[str, float] = {}
+        self.held_out: dict[str, list[tuple[int, float]]] = {}
+        self._writer = MetricsWriter(metrics_file, tensorboard_dir)
+        self._begun = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """Print a line about the run, with the time since its start."""
+        print(f"[{duration(time.monotonic() - self._begun):>6}] {text}", flush=True)
+
+    def start(self, first_round: int) -> None:
+        """Training begins now with this round: the estimate of the time left counts from here."""
+        self.pace = Pace(self.rounds, first_round)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Measure a phase of the round as `perf/<name>_time`, in seconds."""
+        begun = time.monotonic()
+        yield
+        self.metrics[f"perf/{name}_time"] = time.monotonic() - begun
+
+    def add(self, metrics: Mapping[str, float], prefix: str = "") -> None:
+        """Add metrics to the current round."""
+        self.metrics.update({prefix + name: float(value) for name, value in metrics.items()})
+
+    def finish_round(self, round_id: int) -> None:
+        """Print the round's line, write its metrics, and begin the next."""
+        left = self.pace.finished()
+        self.note(round_line(round_id, self.rounds, self.metrics, left))
+        self._writer.write(round_id, self.metrics)
+        self.metrics = {}
+
+    def evaluation(self, round_id: int, name: str, mean: float, standard_error: float, truncated_ratio: float) -> None:
+        """Print and write the held-out accuracy of a set after a round (`BEFORE_TRAINING`: before the first)."""
+        when = "before training" if round_id == BEFORE_TRAINING else f"after round {round_id + 1}"
+        self.note(f"held-out {name} {when}: {mean:.3f} (standard error {standard_error:.3f})")
+        self.held_out.setdefault(name, []).append((round_id, mean))
+        scores = {"": mean, "-standard_error": standard_error, "-truncated_ratio": truncated_ratio}
+        self._writer.write(round_id, {f"eval/{name}{suffix}": value for suffix, value in scores.items()})
+
+    def summary(self) -> None:
+        """Print what training changed: each held-out set's first and last accuracy."""
+        for name, readings in self.held_out.items():
+            first, last = readings[0][1], readings[-1][1]
+            self.note(f"held-out {name}: {first:.3f} -> {last:.3f} ({last - first:+.3f})")
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()

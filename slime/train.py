@@ -1,0 +1,155 @@
+"""`slime train`: the whole loop. Read this first; everything else is in the modules that it names.
+
+parse -> preflight -> place -> load -> sync weights -> for each round: generate, train, save, sync weights, evaluate
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slime.config import Config, ConfigError, HelpRequested, parse_args
+from slime.config.dry_run import render_dry_run, write_dry_run
+from slime.config.preflight import preflight
+
+
+def main(words: Sequence[str]) -> int:
+    """Run `slime train`; returns the exit status: 0 done, 1 failed while running, 2 refused before anything started."""
+    try:
+        config = parse_args(words)
+        if config.dry_run:
+            print(render_dry_run(config))
+            if config.dry_run_json is not None:
+                write_dry_run(config, config.dry_run_json)
+            return 0
+        check(config)
+    except HelpRequested as request:
+        print(request)
+        return 0
+    except ConfigError as error:
+        print(f"slime train: {error}", file=sys.stderr)
+        return 2
+    return run(config)
+
+
+def check(config: Config) -> None:
+    """Look at checkpoints, data and machine before anything starts; prints warnings.
+
+    Raises:
+        ConfigError: with every error that was found.
+    """
+    problems = preflight(config, recipe_dimensions(config.recipe) if config.recipe else None)
+    for problem in problems:
+        if problem.severity == "warning":
+            print(f"warning: {problem}", file=sys.stderr)
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        raise ConfigError(errors)
+
+
+def recipe_dimensions(recipe: str) -> Mapping[str, Any]:
+    """The dimensions in the model file of a recipe, which the checkpoint must have."""
+    from slime.experiment.facts import load_facts
+
+    facts = load_facts()
+    return facts.models[facts.launch[recipe].model].model_dump()
+
+
+def run(config: Config) -> int:
+    """Train; turns a failure of the run into a message and an exit status."""
+    from slime.cluster.address import settle_authentication
+
+    settle_authentication()
+    try:
+        asyncio.run(_until_signal(train(config)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("slime train: stopped; every process of the run has ended", file=sys.stderr)
+        return 130
+    except Exception as error:
+        # Exceptions of this package carry a message for a person; anything else is a defect and shows its traceback.
+        if not type(error).__module__.startswith("slime."):
+            raise
+        print(f"slime train: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _until_signal(work: Any) -> None:
+    """Await `work`; SIGTERM, by which `ray job stop` ends a job, cancels it, so that its processes are ended."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await task
+
+
+async def train(config: Config) -> None:
+    """The loop."""
+    # Imported here, because torch and Ray take seconds, and --help and --dry-run need neither.
+    from slime.cluster.cluster import Cluster
+    from slime.data.batch import build_train_batches
+    from slime.observability.metrics import rollout_metrics
+    from slime.observability.report import BEFORE_TRAINING, Report
+    from slime.rewards.pool import GraderPool
+    from slime.rollout.evaluate import evaluate
+    from slime.rollout.generate import generate_rollout
+    from slime.rollout.setup import prepare
+
+    setup = prepare(config)
+    with (
+        GraderPool(workers=1 if config.device == "cpu" else 4) as grader,
+        Report(config.num_rollout, config.metrics_file, config.tensorboard_dir) as report,
+    ):
+        for note in setup.notes:
+            report.note(note)
+        report.note(f"{len(setup.source.dataset)} prompts; starting {config.num_engines} engine(s) and the trainer")
+        async with Cluster(config) as cluster:
+            report.note(f"ready; weights from {cluster.loaded.source}; logs of the engines in {cluster.log_folder}")
+            if cluster.loaded.data_cursor:
+                setup.source.load_state_dict(cluster.loaded.data_cursor)
+
+            async def held_out(round_id: int) -> None:
+                for name, dataset in setup.evaluations.items():
+                    work = evaluate(cluster.client, dataset, grader, setup.decode, setup.evaluation, name, report.note)
+                    result = await cluster.supervise(work)
+                    report.evaluation(round_id, name, result.mean, result.standard_error, result.truncated_ratio)
+
+            await cluster.sync_weights()
+            if cluster.start_round == 0 and config.eval_interval and not config.skip_eval_before_train:
+                await held_out(BEFORE_TRAINING)
+
+            report.start(cluster.start_round)
+            for round_id in range(cluster.start_round, config.num_rollout):
+                with report.timed("rollout"):
+                    rollout = await cluster.supervise(
+                        generate_rollout(
+                            cluster.client, setup.source, grader, setup.decode, setup.rollout, round_id, report.note
+                        )
+                    )
+                report.add(rollout_metrics(rollout.groups, cluster.weight_version))
+                with report.timed("train"):
+                    batches = build_train_batches(rollout.groups, setup.batch, round_id)
+                    report.add(await cluster.train(batches), "train/")
+                if config.save and due(config.save_interval, round_id, config.num_rollout):
+                    with report.timed("save_model"):
+                        await cluster.save(round_id, setup.source.state_dict())
+                with report.timed("update_weights"):
+                    await cluster.sync_weights()
+                report.finish_round(round_id)
+                if due(config.eval_interval, round_id):
+                    await held_out(round_id)
+        report.summary()
+
+
+def due(interval: int | None, round_id: int, last: int | None = None) -> bool:
+    """Whether something that happens every `interval` rounds happens after this one.
+
+    Args:
+        interval: None means never.
+        round_id: from 0.
+        last: number of rounds of the run, if it also happens after the last of them.
+    """
+    if interval is None:
+        return False
+    return (round_id + 1) % interval == 0 or round_id + 1 == last
