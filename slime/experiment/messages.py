@@ -39,8 +39,8 @@ MESSAGES: dict[str, Text] = {
     ),
     "R01_more": Text(
         "{choice} 会写出 {flags} 等标志（另有 {more} 个），目前的运行时还不支持；启动器会指名拒绝这份脚本。",
-        "{choice} writes {flags} and {more} more flags that the runtime does not run yet; the launcher refuses this shell "
-        "by name.",
+        "{choice} writes {flags} and {more} more flags that the runtime does not run yet; the launcher refuses this "
+        "shell by name.",
     ),
     "no_repair": Text(
         "在选项的上下限之内，没有改法能消除这条诊断。",

@@ -132,7 +132,7 @@ def _planned(tables: Tables, state: State) -> list[Finding]:
             flags = list(dict.fromkeys(_planned_name(tables, line) for line in lines))
             slots: dict[str, Value | Text] = {
                 "choice": describe_choice(choice, state[choice.name]),
-                "flags": flags[:SHOWN_FLAGS],
+                "flags": ", ".join(flags[:SHOWN_FLAGS]),
                 "more": len(flags) - SHOWN_FLAGS,
             }
             message = MESSAGES["R01" if len(flags) <= SHOWN_FLAGS else "R01_more"]

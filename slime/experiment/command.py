@@ -1,0 +1,190 @@
+"""``slime lab``: check an experiment, render its files, list the models, print the JSON Schema.
+
+Exit codes: 0 clean, 1 findings of severity error, 2 unusable input. ``python -m slime.experiment`` is the same command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from slime.experiment.catalog import Catalog, load_catalog
+from slime.experiment.errors import ExperimentError, InputError
+from slime.experiment.facts import FactError
+from slime.experiment.reading import Choices, read_choices
+from slime.experiment.tables import State
+from slime.experiment.validation import Accounting, Finding, Validation
+
+CLEAN, FINDINGS, UNUSABLE = 0, 1, 2
+LOST = ("unknown", "invalid")
+"""Kinds of ignored keys that make an input unusable: what was written is not in the experiment."""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Add ``lab`` to ``slime``'s commands; the result's ``run`` default is this module's ``run``."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "lab", help="check and render experiments", description="Check and render experiments, without a GPU."
+    )
+    _add_commands(parser)
+    return parser
+
+
+def _add_commands(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=run)
+    commands = parser.add_subparsers(dest="lab_command", required=True, metavar="COMMAND")
+    check = commands.add_parser("check", help="judge a file of choices")
+    check.add_argument("file", type=Path, help="YAML or JSON: a flat mapping of choices, or an experiment.json")
+    render = commands.add_parser("render", help="write experiment.sh and the other files")
+    render.add_argument("file", type=Path, help="YAML or JSON: a flat mapping of choices, or an experiment.json")
+    render.add_argument("-o", "--output", type=Path, required=True, help="folder to write into; made if it is absent")
+    models = commands.add_parser("models", help="list the recipes")
+    for one in (check, render, models):
+        one.add_argument("--json", action="store_true", help="print JSON")
+        one.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the messages (default: en)")
+    commands.add_parser("schema", help="print the JSON Schema of experiment.json")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the parsed command; returns the exit code."""
+    try:
+        catalog = load_catalog()
+        if args.lab_command == "schema":
+            print(json.dumps(catalog.schema(), ensure_ascii=False, indent=2))
+            return CLEAN
+        if args.lab_command == "models":
+            return _models(catalog, as_json=args.json)
+        choices = read_choices(args.file)
+        return _check(catalog, choices, args) if args.lab_command == "check" else _render(catalog, choices, args)
+    except (ExperimentError, FactError) as error:
+        print(error, file=sys.stderr)
+        return UNUSABLE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The stand-alone command line."""
+    parser = argparse.ArgumentParser(prog="slime lab", description="Check and render experiments, without a GPU.")
+    _add_commands(parser)
+    return run(parser.parse_args(argv))
+
+
+def _usable_state(catalog: Catalog, choices: Choices, language: str) -> State:
+    """The state of a file; notes go to stderr. Raises ``InputError`` when a key or value of the file was lost."""
+    result = catalog.sanitise(choices.raw)
+    lost = [choices.message(one, language) for one in result.ignored if one.kind in LOST]
+    for one in result.ignored:
+        if one.kind not in LOST:
+            print(choices.message(one, language), file=sys.stderr)
+    if lost:
+        raise InputError("\n".join(lost))
+    return result.state
+
+
+def _check(catalog: Catalog, choices: Choices, args: argparse.Namespace) -> int:
+    state = _usable_state(catalog, choices, args.lang)
+    validation = catalog.validate(state)
+    if args.json:
+        print(json.dumps(_as_json(catalog, choices, state, validation), ensure_ascii=False, indent=2))
+    else:
+        for finding in validation.findings:
+            print(_line(choices, finding, args.lang))
+        print(_totals(validation.accounting, catalog.facts.launch[str(state["model"])].device, args.lang))
+    return FINDINGS if validation.ids("error") else CLEAN
+
+
+def _as_json(catalog: Catalog, choices: Choices, state: State, validation: Validation) -> dict[str, Any]:
+    findings = []
+    for finding in validation.findings:
+        lines = {name: choices.line(name) for name in finding.fields if choices.line(name) is not None}
+        findings.append({**asdict(finding), "lines": lines})
+    return {
+        "file": choices.name,
+        "choices": state,
+        "findings": findings,
+        "accounting": asdict(validation.accounting),
+        "arguments": [asdict(line) for line in catalog.arguments(state)],
+    }
+
+
+def _line(choices: Choices, finding: Finding, language: str) -> str:
+    written = [name for name in finding.fields if choices.line(name) is not None]
+    place = choices.place(written[0]) if written else choices.name
+    return f"{place}: {finding.severity} {finding.id}: {finding.message.get(language)}"
+
+
+def _totals(totals: Accounting, device: str, language: str) -> str:
+    unit = {"zh": "CPU 进程" if device == "cpu" else "GPU", "en": "CPU processes" if device == "cpu" else "GPUs"}[
+        language
+    ]
+    if language == "zh":
+        return (
+            f"{unit}：训练 {totals.train_gpus}，rollout {totals.rollout_gpus}，Ray 共 {totals.ray_gpus}；"
+            f"引擎 {totals.engines}，DP {totals.dp}"
+        )
+    return (
+        f"{unit}: {totals.train_gpus} for training, {totals.rollout_gpus} for rollout, {totals.ray_gpus} in Ray; "
+        f"engines {totals.engines}, DP {totals.dp}"
+    )
+
+
+def _render(catalog: Catalog, choices: Choices, args: argparse.Namespace) -> int:
+    """Write the files. With errors only ``experiment.json`` is written, because the scripts would not run."""
+    state = _usable_state(catalog, choices, args.lang)
+    validation = catalog.validate(state)
+    files = catalog.artifacts(state, catalog.provenance())
+    blocked = bool(validation.ids("error"))
+    for finding in validation.findings:
+        print(_line(choices, finding, args.lang), file=sys.stderr)
+    if blocked:
+        files = {"experiment.json": files["experiment.json"]}
+    written = _write(args.output, files)
+    if args.json:
+        print(json.dumps({"written": written, "errors": validation.ids("error")}, ensure_ascii=False, indent=2))
+    else:
+        print("\n".join(written))
+    return FINDINGS if blocked else CLEAN
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> list[str]:
+    """Write each file whole or not at all; an older file of the same name stays until then."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            os.chmod(temporary, 0o755 if name.endswith(".sh") else 0o644)  # noqa: PTH101 - mkstemp gave a plain path
+            Path(temporary).replace(folder / name)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+    return [str(folder / name) for name in files]
+
+
+def _models(catalog: Catalog, *, as_json: bool) -> int:
+    launch = catalog.facts.launch.values()
+    rows = [
+        {
+            "id": recipe.id,
+            "display": recipe.display,
+            "size": recipe.size,
+            "device": recipe.device,
+            "nodes": recipe.nodes,
+            "gpus_per_node": recipe.gpus_per_node,
+            "hf_repo": recipe.hf_repo,
+            "planned": catalog.validate(catalog.sanitise({"model": recipe.id}).state).ids("planned") != [],
+        }
+        for recipe in launch
+    ]
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        return CLEAN
+    for row in rows:
+        runs = "planned" if row["planned"] else "runs"
+        print(f"{row['id']:18} {row['display']:18} {row['size']:22} {row['nodes']} x {row['gpus_per_node']}  {runs}")
+    return CLEAN

@@ -1,0 +1,81 @@
+"""Read a file of choices: YAML or JSON, a flat mapping or an ``experiment.json``.
+
+Nothing is interpreted here: the result goes through ``Catalog.sanitise``. What a file can be is limited in size and depth
+before it is parsed, duplicate keys are refused, and the line of every key is kept for messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slime.experiment.choices import Ignored
+from slime.experiment.errors import InputError
+from slime.experiment.texts import shorten
+from slime.experiment.yaml_lines import Path as KeyPath
+from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines
+
+MAXIMUM_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Unjudged choices: the raw data, the name to use in messages, and where each key stands (zero-based lines)."""
+
+    raw: Any
+    name: str
+    lines: dict[KeyPath, int]
+
+    def line(self, key: str) -> int | None:
+        """The one-based line of a choice, or None when the file does not have it."""
+        for path in (("choices", key), (key,)) if _is_export(self.raw) else ((key,),):
+            if path in self.lines:
+                return self.lines[path] + 1
+        return next((line + 1 for path, line in self.lines.items() if path and shorten(str(path[-1])) == key), None)
+
+    def place(self, key: str) -> str:
+        """``file:line`` of a choice, or ``file`` when the file does not have it."""
+        line = self.line(key)
+        return self.name if line is None else f"{self.name}:{line}"
+
+    def message(self, ignored: Ignored, language: str) -> str:
+        """``file:line: reason`` with the nearest legal word."""
+        hint = ""
+        if ignored.nearest is not None:
+            hint = f" 最接近的是 {ignored.nearest}。" if language == "zh" else f" Nearest: {ignored.nearest}."
+        return f"{self.place(ignored.key)}: {ignored.reason.get(language)}{hint}"
+
+
+def read_choices(source: Path) -> Choices:
+    """Read a file. Raises ``InputError`` when it is absent, too large, no UTF-8 or no YAML/JSON."""
+    name = str(source)
+    try:
+        with source.open("rb") as file:
+            content = file.read(MAXIMUM_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
+    if len(content) > MAXIMUM_BYTES:
+        raise InputError(f"{name}: larger than {MAXIMUM_BYTES} bytes; an experiment is a few kilobytes")
+    try:
+        return read_text(content.decode("utf-8-sig"), name)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: byte {error.start} is not UTF-8") from None
+
+
+def read_text(text: str, name: str) -> Choices:
+    """Read YAML or JSON text (JSON is read as YAML, which keeps the lines). Raises ``InputError``.
+
+    An empty document is an experiment with every choice at its default.
+    """
+    if len(text.encode("utf-8", "replace")) > MAXIMUM_BYTES:
+        raise InputError(f"{name}: larger than {MAXIMUM_BYTES} bytes; an experiment is a few kilobytes")
+    try:
+        data, lines = load_yaml_with_lines(text)
+    except YamlError as error:
+        raise InputError(f"{name}:{error.line + 1}: {error.message}") from None
+    return Choices({} if data is None else data, name, lines)
+
+
+def _is_export(raw: Any) -> bool:
+    return isinstance(raw, dict) and "schema" in raw
