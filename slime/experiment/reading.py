@@ -1,11 +1,13 @@
 """Read a file of choices: YAML or JSON, a flat mapping or an ``experiment.json``.
 
-Nothing is interpreted here: the result goes through ``Catalog.sanitise``. What a file can be is limited in size and depth
-before it is parsed, duplicate keys are refused, and the line of every key is kept for messages.
+Nothing is interpreted here: the result goes through ``Catalog.sanitise``. What a file can be is limited in size and
+depth before it is parsed, duplicate keys are refused, and the line of every key is kept for messages.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from slime.experiment.yaml_lines import Path as KeyPath
 from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines
 
 MAXIMUM_BYTES = 256 * 1024
+_JSON_KEY = re.compile(r'"([^"\\]*)"\s*:')
 
 
 @dataclass(frozen=True)
@@ -64,17 +67,60 @@ def read_choices(source: Path) -> Choices:
 
 
 def read_text(text: str, name: str) -> Choices:
-    """Read YAML or JSON text (JSON is read as YAML, which keeps the lines). Raises ``InputError``.
+    """Read YAML or JSON text. Raises ``InputError``.
 
     An empty document is an experiment with every choice at its default.
     """
     if len(text.encode("utf-8", "replace")) > MAXIMUM_BYTES:
         raise InputError(f"{name}: larger than {MAXIMUM_BYTES} bytes; an experiment is a few kilobytes")
+    if text.lstrip().startswith("{"):
+        json_data = _read_json(text, name)
+        if json_data is not None:
+            return Choices(json_data, name, _json_lines(text))
     try:
         data, lines = load_yaml_with_lines(text)
     except YamlError as error:
         raise InputError(f"{name}:{error.line + 1}: {error.message}") from None
     return Choices({} if data is None else data, name, lines)
+
+
+def _read_json(text: str, name: str) -> Any:
+    """The data of a JSON text, or None when it is none (a YAML flow mapping also starts with a brace)."""
+    try:
+        return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    except _Duplicate as error:
+        raise InputError(f"{name}: the key {shorten(str(error))} stands twice") from None
+    except (ValueError, RecursionError):
+        return None
+
+
+class _Duplicate(Exception):
+    """A key that stands twice in one JSON object."""
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise _Duplicate(key)
+        result[key] = value
+    return result
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _json_lines(text: str) -> dict[KeyPath, int]:
+    """Where keys stand: as YAML sees it, or, for JSON that YAML cannot read, the first line that holds the key."""
+    try:
+        return load_yaml_with_lines(text)[1]
+    except YamlError:
+        lines: dict[KeyPath, int] = {}
+        for number, line in enumerate(text.split("\n")):
+            for key in _JSON_KEY.findall(line):
+                lines.setdefault((key,), number)
+        return lines
 
 
 def _is_export(raw: Any) -> bool:

@@ -7,10 +7,12 @@ environment must give stays among the ``remaining`` findings.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from slime.experiment.choices import evaluate_set, normalise
 from slime.experiment.errors import ChoiceError, ExpressionError
+from slime.experiment.expression import Value
 from slime.experiment.messages import MESSAGES
 from slime.experiment.schema import Repair
 from slime.experiment.tables import Scalar, State, Tables
@@ -44,30 +46,37 @@ class RepairPreview:
 def validate(tables: Tables, state: State) -> Validation:
     """Findings with the repairs that work, and the accounting."""
     plain = findings(tables, state)
-    judged = [_with_repairs(tables, state, plain, finding) for finding in plain]
-    return Validation(judged, accounting(tables.names(state)))
+    names = tables.names(state)
+    judged = [_with_repairs(tables, state, plain, finding, names) for finding in plain]
+    return Validation(judged, accounting(names))
 
 
 def _rows(tables: Tables, finding_id: str) -> tuple[Repair, ...]:
     return next((rule.repair for rule in tables.rules if rule.id == finding_id), ())
 
 
-def _with_repairs(tables: Tables, state: State, plain: list[Finding], finding: Finding) -> Finding:
-    names = tables.names(state)
+def _with_repairs(
+    tables: Tables, state: State, plain: list[Finding], finding: Finding, names: Mapping[str, Value]
+) -> Finding:
     rows = [row for row in _rows(tables, finding.id) if row.when.test(names)]
     if not rows:
         return finding
-    works = [row for row in rows if _attempt(tables, state, plain, finding.id, row) is not None]
+    works = [row for row in rows if _attempt(tables, state, plain, finding.id, row, names) is not None]
     offered = [OfferedRepair(row.id, fill(row.title, names)) for row in works]
     return replace(finding, repairs=offered, repair_note=None if works else MESSAGES["no_repair"])
 
 
 def _attempt(
-    tables: Tables, state: State, plain: list[Finding], finding_id: str, row: Repair
+    tables: Tables,
+    state: State,
+    plain: list[Finding],
+    finding_id: str,
+    row: Repair,
+    names: Mapping[str, Value],
 ) -> tuple[State, list[Finding]] | None:
     """The changed state and its findings, or None when the repair does not keep its promise."""
     try:
-        values = evaluate_set(tables, row.set, tables.names(state))
+        values = evaluate_set(tables, row.set, names)
     except ExpressionError as error:
         if error.code != "range":
             raise
@@ -92,7 +101,7 @@ def preview(tables: Tables, state: State, finding_id: str, repair_id: str) -> Re
     for row in _rows(tables, finding_id) if present else ():
         if row.id != repair_id or not row.when.test(names):
             continue
-        result = _attempt(tables, state, plain, finding_id, row)
+        result = _attempt(tables, state, plain, finding_id, row, names)
         if result is None:
             break
         after, remaining = result
