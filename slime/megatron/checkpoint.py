@@ -29,6 +29,7 @@ from megatron.core.dist_checkpointing.validation import StrictHandling
 from megatron.core.models.gpt import GPTModel
 from megatron.core.optimizer import MegatronOptimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
+from torch.distributed.checkpoint.api import CheckpointException
 
 from slime.megatron.checkpoint_format import DirectTorchDistSave, check_metadata
 from slime.weights.tracker import RELEASE, TRACKER_NAME, CheckpointError, checkpoint_folder
@@ -159,8 +160,12 @@ def load_checkpoint(root: Path, model: GPTModel, state: TrainState | None) -> Lo
 def _read_sharded(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
     try:
         loaded, missing, surplus = dist_checkpointing.load(content, str(folder), strict=StrictHandling.RETURN_ALL)
+    except CheckpointException as error:
+        # torch wraps what went wrong on each rank, with its traceback; the first cause says it.
+        cause = next(iter(error.failures.values()))[0]
+        raise CheckpointError(f"{folder} cannot be loaded into this model: {cause}.") from error
     except (CheckpointingException, RuntimeError, OSError, KeyError) as error:
-        raise CheckpointError(f"{folder} cannot be loaded into this model: {error}") from error
+        raise CheckpointError(f"{folder} cannot be loaded into this model: {error}.") from error
     # A run without the optimizer leaves its tensors unread.
     surplus = {key for key in surplus if "optimizer" in content or not key.startswith("optimizer.")}
     surplus = {key for key in surplus if not key.startswith(("rng_state", "optimizer.state.common_step"))}

@@ -1,9 +1,9 @@
 """Sequences of different lengths in one rectangle.
 
 Megatron's local attention takes a rectangle [rows, width] and a mask; packed varlen (THD) input needs Transformer
-Engine. The width is the longest sequence of the micro-batch. Shorter ones share a row, first-fit by falling length, and
-a mask keeps each from seeing its neighbours. So short answers cost no padding beside one long answer, and attention stays
-[width, width] a row, where one concatenated row would need the square of all tokens.
+Engine. The width is the longest sequence of the micro-batch. Shorter ones share a row, first-fit by falling length,
+and a mask keeps each from seeing its neighbours. So short answers cost no padding beside one long answer, and attention
+stays [width, width] a row, where one concatenated row would need the square of all tokens.
 
 Rotary embeddings depend on the distance between two tokens alone, so a sequence may start anywhere in its row.
 """

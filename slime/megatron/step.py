@@ -123,7 +123,7 @@ class StepRunner:
         )
 
     def _broken_gradients(self, batch: MicroBatch) -> list[str]:
-        """Samples whose own gradient is not finite: one forward and one gradient for the shares of each sample."""
+        """Samples whose own gradient has no finite norm: one forward and one gradient for the share of each."""
         found = []
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         begin = 0
@@ -137,7 +137,8 @@ class StepRunner:
             logits = self.model(batch.packed.tokens, batch.packed.positions, batch.packed.attention_mask)
             loss = evaluate_micro_batch(logits, alone, self.settings).loss
             gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-            if any(gradient is not None and not bool(torch.isfinite(gradient).all()) for gradient in gradients):
+            norms = [gradient.float().norm() for gradient in gradients if gradient is not None]
+            if not bool(torch.isfinite(torch.stack(norms).norm())):
                 found.append(f"sample {sequence.sample_index}")
         return found
 

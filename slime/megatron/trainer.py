@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,15 +80,18 @@ class MegatronTrainer:
             seed=config.seed,
             timeout_minutes=config.distributed_timeout_minutes,
         )
-        process.start(spec)
         self.device = spec.torch_device
         # A CPU computes in float32: it has no fast bfloat16, and the comparison with the engine is then exact.
         self.dtype = torch.float32 if config.device == "cpu" else torch.bfloat16
-        self._model = build_model(self.model_config, self.device, self.dtype)
-        self._wrapped = wrap_model(self._model)
         self._settings: ObjectiveSettings = objective_settings(config)
-        self._build_optimizer()
         self.rounds_trained = 0
+        with ExitStack() as undo:  # a trainer that cannot be built leaves no process group behind
+            process.start(spec)
+            undo.callback(process.stop)
+            self._model = build_model(self.model_config, self.device, self.dtype, config.attention_softmax_in_fp32)
+            self._wrapped = wrap_model(self._model)
+            self._build_optimizer()
+            undo.pop_all()
 
     def _build_optimizer(self) -> None:
         """For bfloat16 the optimizer copies the weights into float32, so it is built again after they are loaded."""

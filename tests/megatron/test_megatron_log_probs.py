@@ -1,0 +1,102 @@
+"""Log-probs of Megatron's model against transformers' model of the same weights, float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from megatron_cases import VOCABULARY, load_hf_model, make_hf_model, make_sequences, reference_log_probs
+
+if TYPE_CHECKING:
+    from slime.megatron.trainer import MegatronTrainer
+
+pytestmark = pytest.mark.runtime
+Make = Callable[..., "MegatronTrainer"]
+TOLERANCE = 1e-5
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("qwen3", {}),
+        ("qwen3", {"tie_word_embeddings": True, "num_key_value_heads": 4, "rope_theta": 1_000_000.0}),
+        ("qwen3", {"num_key_value_heads": 1, "rms_norm_eps": 1e-3}),
+        ("qwen2", {}),
+    ],
+)
+def test_log_probs_equal_transformers(
+    make_trainer: Make, tmp_path: Path, family: str, changes: dict[str, object]
+) -> None:
+    folder = make_hf_model(tmp_path / "hf", family, **changes)
+    model = load_hf_model(folder)
+    trainer = make_trainer(folder, max_tokens_per_gpu=40, use_dynamic_batch_size=True)
+    trainer.load()
+    sequences = make_sequences(24)
+    for sequence, found in zip(sequences, trainer.log_probs(sequences), strict=True):
+        with torch.no_grad():
+            expected = reference_log_probs(model, sequence)
+        assert found.shape == (sequence.response_length,)
+        assert float((torch.from_numpy(found) - expected).abs().max()) < TOLERANCE
+    spread = torch.cat([torch.from_numpy(values) for values in trainer.log_probs(sequences)])
+    assert float(spread.std()) > 1.0, "the model must not be near uniform, or the comparison says little"
+
+
+def test_temperature_divides_the_logits(make_trainer: Make, hf_folder: Path) -> None:
+    trainer = make_trainer(rollout_temperature=0.7)
+    trainer.load()
+    sequences = make_sequences(5)
+    model = load_hf_model(hf_folder)
+    for sequence, found in zip(sequences, trainer.log_probs(sequences), strict=True):
+        with torch.no_grad():
+            expected = reference_log_probs(model, sequence, temperature=0.7)
+        assert float((torch.from_numpy(found) - expected).abs().max()) < TOLERANCE
+
+
+def test_chunks_change_neither_values_nor_gradients() -> None:
+    from slime.megatron.log_probs import score_tokens
+    from slime.megatron.packing import pack
+
+    packed = pack([[1, 2, 3, 4, 5, 6], [7, 8, 9]], [4, 2], torch.device("cpu"))
+    base = torch.randn(2, 6, VOCABULARY, generator=torch.Generator().manual_seed(0))
+    results = []
+    for elements in (10**9, 2 * VOCABULARY):
+        logits = base.clone().requires_grad_()
+        scores = score_tokens(logits, packed, 1.3, chunk_elements=elements)
+        (scores.log_probs * torch.arange(6)).sum().backward()
+        results.append((scores.log_probs.detach(), scores.entropy, logits.grad))
+    for whole, chunked in zip(*results, strict=True):
+        assert whole is not None and chunked is not None
+        torch.testing.assert_close(whole, chunked, rtol=0, atol=1e-6)
+    probabilities = (base[0, 1] / 1.3).softmax(-1)
+    entropy = -(probabilities * probabilities.log()).sum()
+    assert float(results[0][1][0]) == pytest.approx(float(entropy), abs=1e-5)
+    assert not results[0][1].requires_grad
+
+
+def test_the_shim_leaves_the_rest_of_the_process_alone(make_trainer: Make, hf_folder: Path) -> None:
+    before = (torch.tensor, torch.zeros, torch.cuda.current_device, torch.Tensor.to, torch.Tensor.type, torch.cuda)
+    model = load_hf_model(hf_folder)
+    tokens = torch.arange(VOCABULARY)[None]
+    with torch.no_grad():
+        expected = model(tokens).logits
+    make_trainer().load()
+    with torch.no_grad():
+        found = load_hf_model(hf_folder)(tokens).logits
+    after = (torch.tensor, torch.zeros, torch.cuda.current_device, torch.Tensor.to, torch.Tensor.type, torch.cuda)
+    assert before == after
+    assert torch.equal(expected, found)
+    assert torch.tensor([1.0]).type() == "torch.FloatTensor"
+
+
+def test_weights_come_back_under_their_hugging_face_names(make_trainer: Make, hf_folder: Path) -> None:
+    trainer = make_trainer()
+    trainer.load()
+    expected = dict(load_hf_model(hf_folder).named_parameters())
+    found = dict(trainer.named_hf_tensors())
+    assert set(found) == set(expected)
+    for name, tensor in found.items():
+        assert tensor.is_contiguous() and not tensor.requires_grad
+        assert torch.equal(tensor, expected[name]), name
