@@ -9,7 +9,7 @@ from collections.abc import Mapping
 COLUMNS = (
     ("rollout/raw_reward", "reward", ".3f"),
     ("rollout/truncated_ratio", "cut", ".1%"),
-    ("train/loss", "loss", "+.4f"),
+    ("train/entropy_loss", "entropy", ".3f"),
     ("train/grad_norm", "grad", ".3f"),
     ("train/train_rollout_logprob_abs_diff", "|dlogp|", ".1e"),
     ("perf/rollout_time", "generate", ".1fs"),

@@ -21,12 +21,13 @@ def refuse(name: str) -> Any:
     return absent
 
 
+# After `refuse`, which it uses, and before `__getattr__`, which would answer for it.
+from . import transforms  # noqa: E402
+
+__all__ = ["refuse", "transforms"]
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return SimpleNamespace()
-
-
-from . import transforms  # noqa: E402  (its modules use `refuse`)
-
-__all__ = ["refuse", "transforms"]

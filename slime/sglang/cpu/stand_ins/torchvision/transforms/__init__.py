@@ -18,6 +18,12 @@ class InterpolationMode(Enum):
     LANCZOS = "lanczos"
 
 
+# After InterpolationMode, which it uses, and before `__getattr__`, which would answer for it.
+from . import functional  # noqa: E402
+
+__all__ = ["InterpolationMode", "functional"]
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
@@ -28,8 +34,3 @@ def __getattr__(name: str) -> Any:
 
     Absent.__name__ = name
     return Absent
-
-
-from . import functional  # noqa: E402  (its modules use InterpolationMode)
-
-__all__ = ["InterpolationMode", "functional"]
