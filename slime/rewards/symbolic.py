@@ -13,6 +13,7 @@ from functools import lru_cache
 import sympy
 from math_verify import parse
 from math_verify.parser import LatexExtractionConfig, NormalizationConfig
+from sympy.core.evalf import PrecisionExhausted
 from sympy.core.relational import Relational
 
 from slime.rewards.limits import over_limit
@@ -100,7 +101,10 @@ def _differs_numerically(difference: sympy.Expr) -> bool:
     """A value that is surely not 0 settles it at once; a value near 0 settles nothing."""
     unknowns = sorted(difference.free_symbols, key=str)
     values = {name: POINT + index for index, name in enumerate(unknowns)}
-    number = difference.subs(values).evalf(DIGITS)
+    try:
+        number = difference.subs(values).evalf(DIGITS, maxn=10 * DIGITS, strict=True)
+    except PrecisionExhausted:  # the two sides cancel as far as one can see
+        return False
     if not number.is_number or not number.is_finite:
         return False
     return bool(abs(number) > SURELY_NOT_ZERO)

@@ -21,7 +21,7 @@ DATA = PromptDataset([Prompt(f"{i}=", tokenize(f"{i}="), str(i % 4), {}) for i i
 
 
 def test_the_mean_is_over_every_prompt_and_sample(grader: GraderPool) -> None:
-    options = EvalOptions(SamplingParams(2), "math", concurrency=8, n_samples=12)
+    options = EvalOptions(SamplingParams(2, temperature=4.0), "math", concurrency=8, n_samples=12)
     result = asyncio.run(evaluate(BigramClient(Bigram(3)), DATA, grader, decode, options, "digits", emit=None))
     assert len(result.samples) == 120
     scores = [grade("math", sample.response, sample.label).score for sample in result.samples]
