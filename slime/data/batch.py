@@ -56,10 +56,14 @@ def build_train_batches(groups: list[list[Sample]], options: BatchOptions, round
 
 
 def _advantages(groups: list[list[Sample]], normalize_std: bool) -> list[float]:
+    """One for each sample. A failed grading says nothing about its group: it is left out of the statistics and gets 0."""
     rewards = torch.tensor([sample.reward for group in groups for sample in group], dtype=torch.float64)
     slots = torch.tensor([slot for slot, group in enumerate(groups) for _ in group])
-    advantages: list[float] = group_advantages(rewards, slots, normalize_std).tolist()
-    return advantages
+    is_graded = torch.tensor([sample.verdict != "grader-error" for group in groups for sample in group])
+    advantages = torch.zeros_like(rewards)
+    advantages[is_graded] = group_advantages(rewards[is_graded], slots[is_graded], normalize_std)
+    values: list[float] = advantages.tolist()
+    return values
 
 
 def _rollout_ids(samples: list[Sample]) -> list[int]:

@@ -31,6 +31,15 @@ def check_label(rm_type: str, label: Any, metadata: dict[str, Any] | None = None
     read_gold(label, (metadata or {}).get("answer_type"))
 
 
+def label_checker(rm_type: str) -> Callable[[Any, dict[str, Any]], None]:
+    """`check_label` for `slime.data.prompts.load_prompts`; a row's ``metadata.rm_type`` goes before `rm_type`."""
+
+    def check(label: Any, metadata: dict[str, Any]) -> None:
+        check_label(str(metadata.get("rm_type", rm_type)), label, metadata)
+
+    return check
+
+
 def grade(
     rm_type: str,
     response: str,
@@ -91,4 +100,4 @@ def _extractor(rm_type: str) -> Callable[[str], Extraction]:
     return EXTRACTORS[rm_type]
 
 
-__all__ = ["GoldError", "UnknownGrader", "check_label", "grade"]
+__all__ = ["GoldError", "UnknownGrader", "check_label", "grade", "label_checker"]

@@ -75,6 +75,14 @@ def test_a_removed_sample_counts_in_the_statistics_alone() -> None:
     assert kept.advantage == pytest.approx(-0.5 / (math.sqrt(0.5) + 1e-6))
 
 
+def test_a_failed_grading_is_left_out_of_its_groups_statistics() -> None:
+    failed = sample(2, 0, 0.0, 2)
+    failed.verdict, failed.remove_sample = "grader-error", True
+    (batch,) = build([[sample(0, 0, 1.0, 2), sample(1, 0, 0.0, 2), failed]])
+    found = {sequence.sample_index: sequence.advantage for sequence in batch.sequences}
+    assert found == pytest.approx({0: 0.5 / (math.sqrt(0.5) + 1e-6), 1: -0.5 / (math.sqrt(0.5) + 1e-6), 2: 0.0})
+
+
 def loss_of(batches: list[TrainBatch], step: int, per_token: bool) -> float:
     """Sum over ranks and micro-batches of weighted (log-prob x advantage), any function of tokens would do."""
     total = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slime.rewards.gold import GoldError, read_gold
-from slime.rewards.graders import UnknownGrader, check_label, grade
+from slime.rewards.graders import UnknownGrader, check_label, grade, label_checker
 from slime.rewards.limits import over_limit
 
 
@@ -91,6 +91,15 @@ def test_typed_gold_answers(label: object, answer_type: str, answer: str, kind: 
 def test_gold_answers_that_are_refused(label: object, answer_type: str | None, words: str) -> None:
     with pytest.raises(GoldError, match=words):
         read_gold(label, answer_type)
+
+
+def test_a_row_may_name_its_own_grader_and_type() -> None:
+    check = label_checker("math")
+    check("5", {"rm_type": "deepscaler", "answer_type": "int"})
+    with pytest.raises(GoldError, match="is no integer"):
+        check("x", {"answer_type": "int"})
+    with pytest.raises(UnknownGrader, match="'maths' names no grader; the nearest is 'math'"):
+        check("5", {"rm_type": "maths"})
 
 
 def test_an_unknown_grader_names_the_nearest() -> None:
