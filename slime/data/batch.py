@@ -56,7 +56,7 @@ def build_train_batches(groups: list[list[Sample]], options: BatchOptions, round
 
 
 def _advantages(groups: list[list[Sample]], normalize_std: bool) -> list[float]:
-    """One for each sample. A failed grading says nothing about its group: it is left out of the statistics and gets 0."""
+    """One for each sample. A failed grading says nothing about its group: it counts in no statistics and gets 0."""
     rewards = torch.tensor([sample.reward for group in groups for sample in group], dtype=torch.float64)
     slots = torch.tensor([slot for slot, group in enumerate(groups) for _ in group])
     is_graded = torch.tensor([sample.verdict != "grader-error" for group in groups for sample in group])
