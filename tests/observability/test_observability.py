@@ -1,0 +1,135 @@
+"""What is measured, written and printed."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from slime.data.sample import Sample, Status
+from slime.observability.console import Pace, duration, round_line
+from slime.observability.metrics import rollout_metrics
+from slime.observability.report import BEFORE_TRAINING, Report
+from slime.observability.writer import MetricsWriter
+
+
+def sample(reward: float, length: int, status: Status = Status.COMPLETED, version: str = "4") -> Sample:
+    return Sample(
+        tokens=[1] * (2 + length),
+        prompt_length=2,
+        response_length=length,
+        reward=reward,
+        verdict="correct" if reward else "wrong",
+        rollout_log_probs=[-0.5] * length,
+        weight_versions=[version],
+        status=status,
+    )
+
+
+def test_a_round_is_measured_by_hand() -> None:
+    groups = [
+        [sample(1.0, 2), sample(0.0, 4)],
+        [sample(1.0, 6), sample(1.0, 8, Status.TRUNCATED, version="3")],
+    ]
+    metrics = rollout_metrics(groups, weight_version=5)
+    assert metrics == {
+        "rollout/raw_reward": 0.75,
+        "rollout/response_len/mean": 5.0,
+        "rollout/response_len/median": 5.0,
+        "rollout/response_len/max": 8.0,
+        "rollout/response_len/min": 2.0,
+        "rollout/truncated_ratio": 0.25,
+        "rollout/zero_std_ratio": 0.5,
+        "rollout/weight_version": 5.0,
+        "staleness/mean": 1.25,
+        "staleness/max": 2.0,
+        "rollout/log_probs": -0.5,
+        "rollout/verdict/correct": 0.75,
+        "rollout/verdict/wrong": 0.25,
+    }
+
+
+def test_records_are_lines_of_json_and_are_appended(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "metrics.jsonl"
+    for round_id in (0, 1):
+        with MetricsWriter(str(path)) as writer:
+            writer.write(round_id, {"a": 0.5 + round_id, "b": math.nan})
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert records == [{"round": 0, "a": 0.5, "b": None}, {"round": 1, "a": 1.5, "b": None}]
+
+
+@pytest.mark.runtime
+def test_tensorboard_gets_the_same_values(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with MetricsWriter(None, str(tmp_path)) as writer:
+        writer.write(0, {"rollout/raw_reward": 0.25})
+        writer.write(1, {"rollout/raw_reward": 0.75})
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert [(one.step, one.value) for one in events.Scalars("rollout/raw_reward")] == [(0, 0.25), (1, 0.75)]
+
+
+def test_the_line_of_a_round_says_what_a_person_looks_for() -> None:
+    metrics = {
+        "rollout/raw_reward": 0.5,
+        "rollout/truncated_ratio": 0.125,
+        "train/grad_norm": 1.25,
+        "train/train_rollout_logprob_abs_diff": 3e-7,
+        "perf/rollout_time": 0.84,
+        "perf/update_weights_time": 0.031,
+    }
+    assert round_line(8, 150, metrics, left=125.0) == (
+        "round   9/150  reward 0.500  cut 12.5%  grad 1.250  |dlogp| 3.0e-07  generate 0.8s  sync 0.03s  left 2m05s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0s"), (59.4, "59s"), (60, "1m00s"), (3599, "59m59s"), (7260, "2h01m")]
+)
+def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_time_left_follows_the_last_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow first round is forgotten once enough others have ended."""
+    now = 0.0
+    monkeypatch.setattr("slime.observability.console.time.monotonic", lambda: now)
+    pace = Pace(total=102, first=2)
+    now = 100.0
+    assert pace.finished() == 100.0 * 99
+    for _ in range(20):
+        now += 2.0
+        left = pace.finished()
+    assert pace.next == 23
+    assert left == pytest.approx(2.0 * 79)
+
+
+def test_the_report_prints_writes_and_sums_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "metrics.jsonl"
+    with Report(2, str(path)) as report:
+        report.evaluation(BEFORE_TRAINING, "sums", 0.4, 0.02, 0.0)
+        report.start(0)
+        with report.timed("rollout"):
+            pass
+        report.add({"loss": 1}, "train/")
+        report.finish_round(0)
+        report.add({"rollout/raw_reward": 0.5})
+        report.finish_round(1)
+        report.evaluation(1, "sums", 0.7, 0.02, 0.01)
+        report.summary()
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert records[0] == {
+        "round": -1,
+        "eval/sums": 0.4,
+        "eval/sums-standard_error": 0.02,
+        "eval/sums-truncated_ratio": 0,
+    }
+    assert records[1]["train/loss"] == 1.0 and records[1]["perf/rollout_time"] >= 0
+    assert records[2] == {"round": 1, "rollout/raw_reward": 0.5}  # nothing of the round before
+    printed = capsys.readouterr().out
+    assert "held-out sums before training: 0.400" in printed
+    assert "round 2/2  reward 0.500" in printed
+    assert "held-out sums: 0.400 -> 0.700 (+0.300)" in printed

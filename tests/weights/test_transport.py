@@ -1,0 +1,154 @@
+"""Shared-memory buckets and versions on disk, read back by another process or from the files."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from slime.weights.transport import (
+    SharedBuffer,
+    WeightUpdateError,
+    check_same_tensors,
+    pack,
+    size_in_bytes,
+    split_buckets,
+)
+from slime.weights.transport_disk import remove_version, version_folder, write_version
+
+pytestmark = pytest.mark.runtime
+
+# What an engine does with a payload: unpickle (a test may), cut the flat buffer, and say what it found.
+READER = """
+import base64, io, pickle, sys
+import torch
+content = pickle.loads(base64.b64decode(sys.stdin.read()))
+for place in content["metadata"]:
+    flat = content["flattened_tensor"][place.start_idx : place.end_idx]
+    tensor = flat.view(place.dtype).reshape(place.shape)
+    print(place.name, list(tensor.shape), str(tensor.dtype), tensor.double().sum().item())
+"""
+
+
+def read_elsewhere(payload: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", READER], input=payload, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_another_process_reads_the_tensors_from_shared_memory() -> None:
+    tensors = [
+        ("a", torch.arange(6, dtype=torch.float32).reshape(2, 3)),
+        ("b", torch.ones(4, dtype=torch.bfloat16) * 2),
+        ("c", torch.tensor([[7]], dtype=torch.int64)),
+    ]
+    buffer = SharedBuffer()
+    assert read_elsewhere(pack(tensors, buffer)) == [
+        "a [2, 3] torch.float32 15.0",
+        "b [4] torch.bfloat16 8.0",
+        "c [1, 1] torch.int64 7.0",
+    ]
+
+
+def test_the_payload_holds_a_handle_and_no_weights() -> None:
+    payload = pack([("big", torch.zeros(1_000_000))], SharedBuffer())
+    assert len(payload) < 4000
+
+
+def test_the_buffer_is_reused_and_carries_the_new_values() -> None:
+    buffer = SharedBuffer()
+    pack([("w", torch.ones(100))], buffer)
+    place = buffer.data.data_ptr()
+    payload = pack([("w", torch.ones(50) * 3)], buffer)
+    assert buffer.data.data_ptr() == place
+    assert read_elsewhere(payload) == ["w [50] torch.float32 150.0"]
+
+
+def test_a_view_is_sent_as_its_values() -> None:
+    """A transposed weight is not contiguous; its bytes must be sent in its own order."""
+    tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3).t()
+    payload = pack([("t", tensor)], SharedBuffer())
+    content = base64.b64decode(payload)
+    assert b"rebuild_storage_filename" in content
+    assert read_elsewhere(payload) == ["t [3, 2] torch.float32 15.0"]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_kept_back(bad: float) -> None:
+    with pytest.raises(WeightUpdateError, match=r"layer\.weight holds values that are not finite"):
+        pack([("layer.weight", torch.tensor([1.0, bad]))], SharedBuffer())
+
+
+def test_an_empty_bucket_is_refused() -> None:
+    with pytest.raises(WeightUpdateError, match="no tensors"):
+        pack([], SharedBuffer())
+
+
+def test_buckets_keep_the_order_and_the_limit() -> None:
+    named = [(str(i), torch.zeros(n)) for i, n in enumerate([10, 10, 30, 5, 100, 1])]
+    buckets = list(split_buckets(named, limit=4 * 40))
+    assert [[name for name, _ in bucket] for bucket in buckets] == [["0", "1"], ["2", "3"], ["4"], ["5"]]
+    sizes = [sum(size_in_bytes(t) for _, t in bucket) for bucket in buckets]
+    assert sizes == [80, 140, 400, 4]  # a tensor over the limit stands alone
+
+
+def test_a_mismatch_names_tensors_and_shapes() -> None:
+    expected = {"a": (2, 3), "b": (4,), "c": (1,)}
+    sent = [("a", torch.zeros(3, 2)), ("b", torch.zeros(4)), ("d", torch.zeros(1))]
+    with pytest.raises(WeightUpdateError) as caught:
+        check_same_tensors(sent, expected, "/model")
+    text = str(caught.value)
+    assert "c is missing" in text
+    assert "d is not a tensor of the engine's checkpoint" in text
+    assert "a has shape [3, 2] instead of [2, 3]" in text
+    assert "/model" in text
+
+
+def test_equal_names_and_shapes_pass() -> None:
+    check_same_tensors([("a", torch.zeros(2))], {"a": (2,)}, "/model")
+    assert list(split_buckets([])) == []
+
+
+@pytest.fixture
+def companions(tmp_path: Path) -> Path:
+    folder = tmp_path / "hf"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "qwen3"}')
+    (folder / "model.safetensors").write_bytes(b"the old weights")
+    return folder
+
+
+def test_a_version_on_disk_is_a_whole_checkpoint(tmp_path: Path, companions: Path) -> None:
+    folder = write_version(tmp_path / "sync", 3, [("w", torch.ones(2, 2))], companions)
+    assert folder == version_folder(tmp_path / "sync", 3)
+    assert folder.name == "weight_v000003"
+    assert (folder / "config.json").read_text() == '{"model_type": "qwen3"}'
+    assert load_file(folder / "model.safetensors")["w"].tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_an_interrupted_version_does_not_appear(tmp_path: Path, companions: Path) -> None:
+    def broken() -> object:
+        yield "w", torch.ones(2)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_version(tmp_path / "sync", 4, broken(), companions)
+    assert list((tmp_path / "sync").iterdir()) == []
+
+
+def test_a_version_of_an_earlier_run_is_replaced_and_can_go(tmp_path: Path, companions: Path) -> None:
+    root = tmp_path / "sync"
+    write_version(root, 1, [("w", torch.zeros(2))], companions)
+    folder = write_version(root, 1, [("w", torch.ones(2))], companions)
+    assert load_file(folder / "model.safetensors")["w"].tolist() == [1.0, 1.0]
+    remove_version(root, 1)
+    remove_version(root, 1)
+    assert list(root.iterdir()) == []
