@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-from pathlib import Path
 from typing import Any
 
 from slime.data.prompts import PromptDataset
@@ -64,7 +62,10 @@ class PromptSource:
         self.buffer.extend(groups)
 
     def state_dict(self) -> dict[str, Any]:
-        """Cursor and buffer as JSON values, with what they belong to (data set, seed, group size)."""
+        """Cursor and buffer as JSON values, with what they belong to (data set, seed, group size).
+
+        The trainer's checkpoint carries it, so that weights and data always resume together.
+        """
         return {
             "version": STATE_VERSION,
             "epoch": self.epoch,
@@ -99,31 +100,6 @@ class PromptSource:
         self.epoch, self.offset = state["epoch"], state["offset"]
         self.group_index, self.sample_index = state["group_index"], state["sample_index"]
         self._order = self._shuffled(self.epoch)
-
-    def save(self, folder: Path, rollout_id: int) -> Path:
-        """Write the state of round `rollout_id` below `folder`; a crash midway leaves the earlier file whole."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = _state_file(folder, rollout_id)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(self.state_dict(), ensure_ascii=False), encoding="utf-8")
-        temporary.replace(path)
-        return path
-
-    def load(self, folder: Path, rollout_id: int) -> None:
-        """Read what `save` wrote.
-
-        Raises:
-            ResumeError: if the file is missing, unreadable, or belongs to other data.
-        """
-        path = _state_file(folder, rollout_id)
-        try:
-            state = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            there = ", ".join(sorted(entry.name for entry in folder.glob("data_state_*.json"))) or "none"
-            raise ResumeError(f"{path}: no saved data state for round {rollout_id}; found: {there}.") from error
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise ResumeError(f"{path}: the saved data state is no JSON: {error}.") from error
-        self.load_state_dict(state)
 
     def _identity(self) -> dict[str, Any]:
         return {
@@ -161,7 +137,3 @@ class PromptSource:
         self.group_index += 1
         self.sample_index += self.n_samples_per_prompt
         return group
-
-
-def _state_file(folder: Path, rollout_id: int) -> Path:
-    return folder / f"data_state_{rollout_id}.json"

@@ -12,7 +12,7 @@ from slime.data.batch import BatchOptions
 from slime.data.prompts import PromptDataset, PromptOptions, load_prompts
 from slime.data.schedule import ScheduleOptions
 from slime.data.source import PromptSource
-from slime.rewards.graders import check_label
+from slime.rewards.graders import label_checker
 from slime.rollout.client import SamplingParams
 from slime.rollout.evaluate import EvalOptions
 from slime.rollout.generate import RolloutOptions
@@ -104,7 +104,7 @@ def _read(
         tokenize,
         PromptOptions(input_key, label_key, config.metadata_key, config.rollout_max_prompt_len),
         chat_template,
-        functools.partial(check_label, config.rm_type or ""),
+        label_checker(config.rm_type or ""),
         list(tokenizer.all_special_tokens),
     )
 
