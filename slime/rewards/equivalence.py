@@ -7,9 +7,11 @@ the algebra system takes a third of a second to import and most answers are numb
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from slime.rewards.canonical import canonical, key
+from slime.rewards.exact import read_number
 from slime.rewards.limits import over_limit
 from slime.rewards.structure import Answer, read_answer
 
@@ -47,6 +49,13 @@ def equivalent(one: str, other: str, on_symbolic: Callable[[], None] | None = No
     return _same(left, right, on_symbolic)
 
 
+def identity(answer: str) -> Fraction | str:
+    """A number's exact value, else the spelling: answers with the same identity are surely the same."""
+    text = canonical(answer)
+    number = None if over_limit(text) else read_number(text)
+    return key(text) if number is None else number
+
+
 def _same(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[bool, str]:
     if one.unit and other.unit and one.unit != other.unit:
         return False, f"units differ: {one.unit} and {other.unit}"
@@ -67,7 +76,7 @@ def _same(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[
 def _collections(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[bool, str]:
     shapes = {one.shape, other.shape}
     if shapes not in ({"list"}, {"set"}, {"list", "set"}, {"union"}, {"tuple"}, {"matrix"}):
-        return False, f"a {one.shape} and a {other.shape}"
+        return False, f"shapes differ: {one.shape} and {other.shape}"
     if one.brackets != other.brackets:
         return False, f"brackets differ: {one.brackets} and {other.brackets}"
     if len(one.parts) != len(other.parts):
@@ -101,7 +110,7 @@ def _equations(one: Answer, other: Answer, hook: Callable[[], None] | None) -> t
     equation, value = (one, other) if one.shape == "equation" else (other, one)
     if equation.name:
         return _same(equation.parts[1], value, hook)
-    return False, f"an equation and a {value.shape}"
+    return False, f"shapes differ: equation and {value.shape}"
 
 
 def _symbolic(hook: Callable[[], None] | None) -> ModuleType:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slime.rewards.canonical import canonical, key
-from slime.rewards.equivalence import equivalent
+from slime.rewards.equivalence import equivalent, identity
 from slime.rewards.extraction import Extraction, extract_deepscaler, extract_math
 from slime.rewards.gold import Gold, GoldError, choice_letter, read_gold, type_mismatch
 from slime.rewards.verdict import Verdict
@@ -82,7 +82,7 @@ def grade(
 
 def _one_answer(extraction: Extraction, gold: Gold) -> tuple[str | None, str]:
     """The single answer of a response. Several different boxes are a hedge, unless the gold answer is a set."""
-    distinct = list({key(canonical(answer)): answer for answer in extraction.answers}.values())
+    distinct = list({identity(answer): answer for answer in extraction.answers}.values())
     if len(distinct) == 1:
         return distinct[0], ""
     if len(distinct) > MAX_BOXES:
