@@ -102,7 +102,6 @@ def _make_model(folder: Path, seed: int, report: Report) -> dict[str, Any]:
 
     # At this size a second thread gains nothing, and sums in a fixed order give the same weights for the same seed.
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
     tokenizer = build_tokenizer(MAX_POSITIONS)
     model = build_model(seed)
     report(f"model: {sum(parameter.numel() for parameter in model.parameters()):,} parameters; supervised warm start.")

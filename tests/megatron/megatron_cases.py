@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from slime.config import Config, make_config as slime_config
+from slime.config import Config
+from slime.config import make_config as slime_config
 from slime.data.train_batch import TrainBatch, TrainSequence, TrainStep
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def reference_optimizer(model: PreTrainedModel, lr: float = 1e-3, weight_decay: 
 
 
 def train_one_rank(rank: int, ranks: int, port: int, hf: Path, out: Path, broken: bool) -> None:
-    """Body of one data-parallel process: two rounds, then weights, metrics, and the error of a broken round to `out`."""
+    """Body of one data-parallel process: two rounds; weights, metrics and the error of a broken round go to `out`."""
     from slime.megatron.step import NonFiniteStepError
     from slime.megatron.trainer import MegatronTrainer
 
