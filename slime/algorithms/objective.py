@@ -57,10 +57,7 @@ def policy_objective(
     Raises:
         ValueError: if a term is asked for without its input.
     """
-    if options.kl_loss_coef and ref_log_probs is None:
-        raise ValueError(f"kl_loss_coef is {options.kl_loss_coef} but there are no reference log-probs.")
-    if options.entropy_coef and entropy is None:
-        raise ValueError(f"entropy_coef is {options.entropy_coef} but no entropy was given.")
+    _check_inputs(options, ref_log_probs, entropy)
     old = log_probs.detach() if old_log_probs is None else old_log_probs
     policy, clipped = clipped_policy_loss(
         log_probs, old, advantages, options.eps_clip, options.eps_clip_high, options.eps_clip_c
@@ -89,3 +86,10 @@ def policy_objective(
         if options.entropy_coef:
             loss = loss - options.entropy_coef * metrics["entropy_loss"]
     return loss, {name: value.detach() for name, value in metrics.items()}
+
+
+def _check_inputs(options: PolicyOptions, ref_log_probs: Tensor | None, entropy: Tensor | None) -> None:
+    if options.kl_loss_coef and ref_log_probs is None:
+        raise ValueError(f"kl_loss_coef is {options.kl_loss_coef} but there are no reference log-probs.")
+    if options.entropy_coef and entropy is None:
+        raise ValueError(f"entropy_coef is {options.entropy_coef} but no entropy was given.")

@@ -128,12 +128,14 @@ class _Worker:
         self._thread.start()
 
     def request_stop(self) -> None:
+        """Kill the process and start no other; what waits is answered as closed."""
         with self._lock:
             self._stopping = True
             if self._process is not None:
                 self._process.kill()
 
     def join(self) -> None:
+        """Wait for the thread."""
         self._thread.join()
 
     def _run(self) -> None:
