@@ -63,10 +63,11 @@ def _round_to(value: Any, step: Any) -> int:
     return _exact(doubled // twice * unit)
 
 
-def _split(text: Any, separator: Any = None) -> list[str]:
-    if separator is None:
+def _split(text: Any, *separators: Any) -> list[str]:
+    if not separators:
         return split_on_spaces(want_text(text))
-    if want_text(separator) == "":
+    separator = want_text(separators[0])
+    if separator == "":
         raise ExpressionError("empty", "split needs a separator that is not empty")
     return [part for part in want_text(text).split(separator) if part]
 

@@ -32,11 +32,11 @@ from slime.experiment.validation import Accounting, accounting
 SINGLE_GPUS = 16
 SINGLE_NODES = 32
 COLUMNS = 8
-CELL = 32
-GAP = 8
-PAD = 16
-HEAD = 28
-ARROW = 120
+CELL = 24
+GAP = 4
+PAD = 12
+HEAD = 26
+ARROW = 76
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ LAYOUT_TEXTS: dict[str, Text] = {
     "shared": Text("训练与 rollout 轮流使用", "Training and rollout take turns"),
     "prefill": Text("prefill", "Prefill"),
     "decode": Text("decode", "Decode"),
-    "external": Text("外部引擎（不归本作业管理）", "External engines (not managed by this job)"),
+    "external": Text("外部引擎", "External engines"),
     "gpu_one": Text("{n} 张 GPU", "{n} GPU"),
     "gpu_many": Text("{n} 张 GPU", "{n} GPUs"),
     "cpu_one": Text("{n} 个 CPU 进程", "{n} CPU process"),
@@ -216,9 +216,11 @@ def _draw_pool(pool: _Pool, size: int, unit: str) -> None:
     y = HEAD
     width = COLUMNS * (CELL + GAP) - GAP
     for section in pool.sections:
-        slots: dict[str, Value | Text] = {"name": section.name, "gpus": count_text(section.gpus, unit)}
+        label = count_text(section.gpus, unit)
+        if len(pool.sections) > 1:
+            label = fill(LAYOUT_TEXTS["pool"], {"name": section.name, "gpus": label})
         y += HEAD - GAP
-        pool.shapes.append(Shape("text", "section", PAD, y - GAP, 0, 0, fill(LAYOUT_TEXTS["pool"], slots)))
+        pool.shapes.append(Shape("text", "section", PAD, y - 2 * GAP, 0, 0, label))
         counts = _counts(section.gpus, size)
         if len(counts) == 1 and counts[0] > SINGLE_GPUS:
             pool.shapes.append(_box(section, PAD, y, width, _node_text(section.gpus, size, unit)))
@@ -226,8 +228,8 @@ def _draw_pool(pool: _Pool, size: int, unit: str) -> None:
             continue
         for index, count in enumerate(counts):
             x = PAD + index % COLUMNS * (CELL + GAP)
-            label = None if section.gpus <= SINGLE_GPUS else Text(str(count), str(count))
-            pool.shapes.append(_box(section, x, y + index // COLUMNS * (CELL + GAP), CELL, label))
+            number = None if section.gpus <= SINGLE_GPUS else Text(str(count), str(count))
+            pool.shapes.append(_box(section, x, y + index // COLUMNS * (CELL + GAP), CELL, number))
         y += (len(counts) + COLUMNS - 1) // COLUMNS * (CELL + GAP)
     pool.width = width + 2 * PAD
     pool.height = y + PAD - GAP
@@ -269,7 +271,7 @@ def _place(pools: list[_Pool], path: Text) -> tuple[int, int, list[Shape]]:
     if len(pools) == 1:
         first, last = PAD + PAD, x - PAD
     shapes.append(Shape("arrow", "arrow weights", last, under, first - last, 0, path))
-    return width, under + HEAD + PAD, shapes
+    return width, under + PAD, shapes
 
 
 def _describe(state: State, totals: Accounting, names: Mapping[str, Value], unit: str, path: Text) -> Text:

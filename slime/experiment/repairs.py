@@ -17,7 +17,15 @@ from slime.experiment.messages import MESSAGES
 from slime.experiment.schema import Repair
 from slime.experiment.tables import Scalar, State, Tables
 from slime.experiment.texts import Text, fill, nearest
-from slime.experiment.validation import Accounting, Finding, OfferedRepair, Validation, accounting, findings
+from slime.experiment.validation import (
+    Accounting,
+    Finding,
+    OfferedRepair,
+    Validation,
+    accounting,
+    findings,
+    rule_findings,
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ def _attempt(
     row: Repair,
     names: Mapping[str, Value],
 ) -> tuple[State, list[Finding]] | None:
-    """The changed state and its findings, or None when the repair does not keep its promise."""
+    """The changed state and what the rules say of it, or None when the repair does not keep its promise."""
     try:
         values = evaluate_set(tables, row.set, names)
     except ExpressionError as error:
@@ -82,7 +90,7 @@ def _attempt(
             raise
         return None
     after = normalise(tables, {**state, **values})
-    remaining = findings(tables, after)
+    remaining = rule_findings(tables, after)
     errors_before = {one.id for one in plain if one.severity == "error"}
     errors_after = {one.id for one in remaining if one.severity == "error"}
     if after == state or errors_after - errors_before or any(one.id == finding_id for one in remaining):

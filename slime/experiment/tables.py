@@ -49,6 +49,7 @@ class Tables:
     fact_values: Mapping[str, Mapping[str, Value]]
     model_defaults: Mapping[str, Mapping[str, Scalar]]
     flags: Mapping[str, FlagStatus] = field(default_factory=dict)
+    _carries: dict[str, bool] = field(default_factory=dict, repr=False)
 
     @cached_property
     def by_name(self) -> dict[str, schema.ChoiceField]:
@@ -66,7 +67,11 @@ class Tables:
 
     def carries_user_text(self, expression: Expression | None) -> bool:
         """True when a text that a user typed can reach the expression's value."""
-        return expression is not None and bool(expression.names() & self.user_text)
+        if expression is None:
+            return False
+        if expression.text not in self._carries:
+            self._carries[expression.text] = bool(expression.names() & self.user_text)
+        return self._carries[expression.text]
 
     def names(self, state: Mapping[str, Scalar], **extra: Value) -> dict[str, Value]:
         """Everything an expression may read under ``state``: choices, facts, derived values and ``extra``."""

@@ -81,6 +81,11 @@ def accounting(names: Mapping[str, Value]) -> Accounting:
 
 def findings(tables: Tables, state: State) -> list[Finding]:
     """Every finding about ``state``, without repairs."""
+    return rule_findings(tables, state) + _planned(tables, state)
+
+
+def rule_findings(tables: Tables, state: State) -> list[Finding]:
+    """The findings of the rules alone: errors and notes."""
     names = tables.names(state)
     found: list[Finding] = []
     for rule in tables.rules:
@@ -88,7 +93,7 @@ def findings(tables: Tables, state: State) -> list[Finding]:
             finding = _judge(tables, rule, state, names, name)
             if finding is not None:
                 found.append(finding)
-    return found + _planned(tables, state)
+    return found
 
 
 def _judge(tables: Tables, rule: Rule, state: State, names: Mapping[str, Value], each: str | None) -> Finding | None:

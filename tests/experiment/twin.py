@@ -24,7 +24,8 @@ def ask(catalog: dict[str, Any], requests: Sequence[Sequence[Any]]) -> list[str]
     node = shutil.which("node")
     assert node is not None, "node (20 or later) must be on PATH: the page's engine is tested with it"
     lines = [json.dumps(catalog), *(json.dumps(request) for request in requests)]
-    done = subprocess.run([node, str(RUNNER)], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
+    text = "\n".join(lines) + "\n"
+    done = subprocess.run([node, str(RUNNER)], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     answers = done.stdout.split("\n")[:-1]
     assert len(answers) == len(requests), done.stderr

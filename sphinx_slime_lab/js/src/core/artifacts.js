@@ -99,7 +99,7 @@ function createWriter(tables, state, validation, provenance) {
     TRAIN_ARGUMENTS: () => grouped(data.groups, launcherLines(tables, state)),
     CONVERT_ARGUMENTS: () => grouped(data.groups, conversionLines(tables, state)),
     SERVING_ARGUMENTS: () => indented(referenceLines(tables, state, state.pd ? "prefill" : "regular")),
-    DECODE_ARGUMENTS: () => indented(referenceLines(tables, state, "decode")),
+    DECODE_ARGUMENTS: () => (state.pd ? indented(referenceLines(tables, state, "decode")) : []),
     ENVIRONMENT: () => indented(environmentLines(tables, state)),
     PLANNED: () =>
       validation.findings

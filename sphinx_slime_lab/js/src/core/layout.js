@@ -26,11 +26,11 @@ import { accounting } from "./validation.js";
 const SINGLE_GPUS = 16;
 const SINGLE_NODES = 32;
 const COLUMNS = 8;
-const CELL = 32;
-const GAP = 8;
-const PAD = 16;
-const HEAD = 28;
-const ARROW = 120;
+const CELL = 24;
+const GAP = 4;
+const PAD = 12;
+const HEAD = 26;
+const ARROW = 76;
 
 /**
  * The picture of a state; a wrong state has one too.
@@ -143,9 +143,10 @@ function draw(texts, pool, size, unit) {
   const shapes = [];
   let y = HEAD;
   for (const section of pool.sections) {
-    const label = fill(texts.pool, { name: section.name, gpus: countText(texts, section.gpus, unit) });
+    const count = countText(texts, section.gpus, unit);
+    const label = pool.sections.length > 1 ? fill(texts.pool, { name: section.name, gpus: count }) : count;
     y += HEAD - GAP;
-    shapes.push({ shape: "text", cls: "section", x: PAD, y: y - GAP, w: 0, h: 0, label });
+    shapes.push({ shape: "text", cls: "section", x: PAD, y: y - 2 * GAP, w: 0, h: 0, label });
     const counts = countsOf(section.gpus, size);
     if (counts.length === 1 && counts[0] > SINGLE_GPUS) {
       shapes.push(box(section, PAD, y, inner, nodeText(texts, section.gpus, size, unit)));
@@ -224,7 +225,7 @@ function place(texts, pools, path) {
   const first = single ? PAD + PAD : PAD + Math.floor(pools[0].width / 2);
   const last = single ? x - PAD : x - Math.floor(pools[pools.length - 1].width / 2);
   shapes.push({ shape: "arrow", cls: "arrow weights", x: last, y: under, w: first - last, h: 0, label: path });
-  return { width: x + PAD, height: under + HEAD + PAD, shapes };
+  return { width: x + PAD, height: under + PAD, shapes };
 }
 
 /**

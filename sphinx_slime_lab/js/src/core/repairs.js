@@ -6,7 +6,7 @@ import { ChoiceError, ExpressionError } from "./errors.js";
 import { test } from "./expression.js";
 import { namesOf } from "./tables.js";
 import { fill, nearest } from "./texts.js";
-import { accounting, findings } from "./validation.js";
+import { accounting, findings, ruleFindings } from "./validation.js";
 
 /** @typedef {import("./tables.js").Tables} Tables */
 /** @typedef {import("./tables.js").State} State */
@@ -52,7 +52,7 @@ function withRepairs(tables, state, plain, finding, names) {
 }
 
 /**
- * The changed state and its findings, or null when the repair does not keep its promise.
+ * The changed state and what the rules say of it, or null when the repair does not keep its promise.
  * @param {Tables} tables
  * @param {State} state
  * @param {Finding[]} plain
@@ -71,7 +71,7 @@ function attempt(tables, state, plain, id, row, names) {
   }
   const after = { ...state, ...values };
   normalise(tables, after);
-  const remaining = findings(tables, after);
+  const remaining = ruleFindings(tables, after);
   const before = new Set(plain.filter((one) => one.severity === "error").map((one) => one.id));
   const fresh = remaining.some((one) => one.severity === "error" && !before.has(one.id));
   const unchanged = Object.keys(after).every((name) => after[name] === state[name]);

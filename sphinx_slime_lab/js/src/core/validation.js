@@ -41,6 +41,16 @@ export function accounting(tables, names) {
  * @returns {Finding[]}
  */
 export function findings(tables, state) {
+  return [...ruleFindings(tables, state), ...planned(tables, state)];
+}
+
+/**
+ * The findings of the rules alone: errors and notes.
+ * @param {Tables} tables
+ * @param {State} state
+ * @returns {Finding[]}
+ */
+export function ruleFindings(tables, state) {
   const names = namesOf(tables, state);
   /** @type {Finding[]} */
   const found = [];
@@ -50,7 +60,7 @@ export function findings(tables, state) {
       if (finding !== null) found.push(finding);
     }
   }
-  return [...found, ...planned(tables, state)];
+  return found;
 }
 
 /**
