@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -66,18 +67,22 @@ def slime(words: list[str]) -> int:
 
 
 def ray(words: list[str]) -> int:
-    """Runs the job as Ray does: the words after ``--`` joined by list2cmdline, handed to a shell, elsewhere."""
+    """Runs the job as Ray does: the words after ``--`` joined, handed to a shell, in another folder.
+
+    Ray 2.60 joins with ``shlex.join``; earlier ones with ``list2cmdline``, which leaves ``$`` and backticks alive.
+    """
     fail_if_asked(words, None)
     entry = words[words.index("--") + 1 :]
     variables = json.loads(option(words, "--runtime-env").read_text())["env_vars"]
-    command = subprocess.list2cmdline(entry)
+    command = subprocess.list2cmdline(entry) if "STUB_OLD_RAY" in os.environ else shlex.join(entry)
     return subprocess.run(["/bin/sh", "-c", command], cwd="/", env={**os.environ, **variables}, check=False).returncode
 
 
 def main() -> int:
     name, words = Path(sys.argv[0]).name, sys.argv[1:]
     if name == "python" and words[0] in ("-c", "-"):
-        os.execv(sys.executable, [sys.executable, *words])
+        bare = ["-I", "-S"] if "STUB_BARE" in os.environ else []  # an interpreter without installed packages
+        os.execv(sys.executable, [sys.executable, *bare, *words])
     record(name, words)
     if name == "python":
         return slime(words[2:])

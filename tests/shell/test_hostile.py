@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def stripped(text: str) -> str:
     return "".join(character for character in text if ord(character) >= 32 and ord(character) != 127).strip()
 
 
-def arguments(bench: Bench, **choices: object) -> list[str]:
+def arguments(bench: Bench, **choices: Any) -> list[str]:
     """The trainer's argument vector, as bash builds it from the generated file."""
     text = bench.make(**choices)
     assert text.endswith('\nmain "$@"\n')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from .conftest import Bench
 TRACKER = "latest_checkpointed_iteration.txt"
 
 
-def ready(bench: Bench, **choices: object) -> None:
+def ready(bench: Bench, **choices: Any) -> None:
     """The tiny experiment, prepared and converted."""
     bench.make(model="tiny", **choices)
     assert bench.run("prepare").returncode == 0
@@ -217,11 +218,13 @@ def test_check_names_everything_that_is_missing(bench: Bench, without: Callable[
 
 def test_check_names_a_python_without_slime(bench: Bench) -> None:
     bench.make(model="tiny")
-    result = bench.run("check", PYTHONPATH="", PYTHONSAFEPATH="1", PYTHONNOUSERSITE="1")
-    # The development environment may have slime installed; then there is nothing to name.
-    if "cannot import slime" not in result.stderr:
-        pytest.skip("slime is installed in this environment")
+    result = bench.run("check", STUB_BARE="1")
     assert result.returncode == 1
+    assert "cannot import slime" in result.stderr
+    result = bench.run("prepare", STUB_BARE="1")
+    assert result.returncode == 1
+    assert "cannot import slime" in result.stderr
+    assert bench.calls() == []
 
 
 def test_check_names_hooks_that_do_not_import(bench: Bench) -> None:
@@ -313,7 +316,7 @@ def test_the_job_starts_in_the_repository(bench: Bench) -> None:
     ready(bench)
     bench.run("train")
     _, _, folder = job(bench)
-    assert f"cd -- {bench.folder}\n" in (folder / "train.sh").read_text()
+    assert f"\ncd -- {bench.folder}\n" in (folder / "train.sh").read_text()
 
 
 def test_the_status_of_the_job_is_the_status_of_train(bench: Bench) -> None:
@@ -353,15 +356,29 @@ def test_the_pd_configuration_stands_in_the_run_folder(bench: Bench) -> None:
     assert variables["PYTHONPATH"] == f"{bench.folder}:{bench.folder / 'Megatron-LM'}"
 
 
-def test_a_repository_that_ray_cannot_start_from_is_refused(bench: Bench) -> None:
-    spaced = bench.folder / "my repository"
-    spaced.mkdir()
-    bench.folder = spaced
+@pytest.mark.parametrize("name", ["it's", "$HOME", "a;b", "[x]", "back\\slash", "`x`", "a&b", "#x"])
+def test_a_repository_whose_path_a_shell_would_read_is_refused(bench: Bench, name: str) -> None:
+    bench.folder = bench.folder / name
+    bench.folder.mkdir()
     bench.make(model="tiny")
     result = bench.run("train")
     assert result.returncode == 1
-    assert "a path with spaces or quotes" in result.stderr
+    assert "move it to a path without" in result.stderr
     assert bench.calls() == []
+
+
+@pytest.mark.parametrize("ray", [{}, {"STUB_OLD_RAY": "1"}])
+@pytest.mark.parametrize("name", ["my repository", "仓库", "a-b_c.d@e+f,g=h:i%j"])
+def test_other_paths_of_the_repository_work_with_every_ray(bench: Bench, name: str, ray: dict[str, str]) -> None:
+    bench.folder = bench.folder / name
+    bench.folder.mkdir()
+    ready(bench)
+    result = bench.run("train", "--load", "$(touch PWNED)", **ray)
+    assert result.returncode == 0, result.stderr
+    _, trainer, _ = job(bench)
+    assert trainer[trainer.index("--save") + 1] == str(bench.folder / "slime-tiny/run")
+    assert trainer[-1] == "$(touch PWNED)"
+    assert not list(bench.folder.rglob("PWNED*"))
 
 
 def test_the_environment_of_the_repository_comes_first(bench: Bench) -> None:
