@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import socket
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,16 +72,29 @@ def _join(spec: ProcessSpec) -> None:
     timeout = datetime.timedelta(minutes=spec.timeout_minutes)
     if spec.world_size > 1:
         try:
-            store = dist.TCPStore(
-                spec.master_addr, spec.master_port, spec.world_size, is_master=spec.rank == 0, timeout=timeout
-            )
-        except dist.DistError as error:
+            store = _meeting_point(spec, timeout)
+        except (dist.DistError, OSError) as error:
             raise TrainerProcessError(
                 f"rank {spec.rank} of {spec.world_size} cannot meet the others at {spec.master_addr}:"
                 f"{spec.master_port}: {error}"
             ) from error
     backend = "gloo" if spec.device == "cpu" else "nccl"
     dist.init_process_group(backend, store=store, rank=spec.rank, world_size=spec.world_size, timeout=timeout)
+
+
+def _meeting_point(spec: ProcessSpec, timeout: datetime.timedelta) -> dist.TCPStore:
+    """The store of all ranks. Rank 0 listens on `master_addr` alone; by itself, torch would listen on every address."""
+    if spec.rank:
+        return dist.TCPStore(spec.master_addr, spec.master_port, spec.world_size, is_master=False, timeout=timeout)
+    listener = socket.create_server((spec.master_addr, spec.master_port))
+    return dist.TCPStore(
+        spec.master_addr,
+        spec.master_port,
+        spec.world_size,
+        is_master=True,
+        timeout=timeout,
+        master_listen_fd=listener.detach(),  # the store closes it
+    )
 
 
 def _initialize_megatron(spec: ProcessSpec) -> None:

@@ -96,10 +96,12 @@ def _make_model(folder: Path, seed: int, report: Report) -> dict[str, Any]:
     # The heavy imports wait until a model is really made: `slime tiny` on a complete folder answers at once.
     report("model: loading torch and transformers ...")
     import torch
+    from transformers.utils import logging
 
     from slime.tiny.tokenizer import build_tokenizer
     from slime.tiny.warm_start import MAX_POSITIONS, EncodedProblems, WarmStart, build_model, run_warm_start
 
+    logging.disable_progress_bar()
     # At this size a second thread gains nothing, and sums in a fixed order give the same weights for the same seed.
     torch.set_num_threads(1)
     tokenizer = build_tokenizer(MAX_POSITIONS)

@@ -45,3 +45,14 @@ def test_two_ranks_equal_one(hf_folder: Path, tmp_path: Path) -> None:
     # Sample 101 is broken on one rank; every rank refuses and names it, so none waits for the other.
     for result in (alone, *pair):
         assert "sample 101 (advantage inf at response token 0)" in result["error"]
+
+
+def test_a_busy_port_is_reported(hf_folder: Path) -> None:
+    from slime.megatron.process import ProcessSpec, TrainerProcessError, start
+
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = int(holder.getsockname()[1])
+        with pytest.raises(TrainerProcessError, match=rf"rank 0 of 2 cannot meet the others at 127\.0\.0\.1:{port}"):
+            start(ProcessSpec(device="cpu", rank=0, world_size=2, master_port=port))
+    with pytest.raises(TrainerProcessError, match="rank 1 of 2 cannot meet"):
+        start(ProcessSpec(device="cpu", rank=1, world_size=2, master_port=port, timeout_minutes=0.02))
