@@ -63,8 +63,11 @@ def run(config: Config) -> int:
     from slime.cluster.address import settle_authentication
 
     settle_authentication()
+    from slime.cluster.session import RaySession
+
     try:
-        asyncio.run(_until_signal(train(config)))
+        with RaySession():
+            asyncio.run(_until_signal(train(config)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("slime train: stopped; every process of the run has ended", file=sys.stderr)
         return 130
@@ -78,7 +81,10 @@ def run(config: Config) -> int:
 
 
 async def _until_signal(work: Any) -> None:
-    """Await `work`; SIGTERM, by which `ray job stop` ends a job, cancels it, so that its processes are ended."""
+    """Await `work`; SIGTERM, by which `ray job stop` ends a job, cancels it, so that its processes are ended.
+
+    Ray installs a handler of its own when it connects; this one, which comes later, replaces it.
+    """
     task = asyncio.ensure_future(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     await task

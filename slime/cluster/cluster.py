@@ -20,7 +20,7 @@ from slime.cluster.engine_actor import EngineActor
 from slime.cluster.engine_spec import engine_spec
 from slime.cluster.errors import RunFailedError, cause_of
 from slime.cluster.placement import ENGINE_SHARE, TRAINER_SHARE, place, plan_placement
-from slime.cluster.session import RaySession, actor_environment
+from slime.cluster.session import actor_environment
 from slime.cluster.supervision import Supervisor
 from slime.cluster.trainer_actor import Loaded, TrainerActor
 from slime.cluster.weight_sync import WeightSync
@@ -35,6 +35,8 @@ STOP_SECONDS = 30.0
 
 class Cluster:
     """Trainer ranks and engines. An async context manager: inside it everything runs, after it nothing does.
+
+    Needs an open `RaySession`.
 
     Attributes:
         client: generates with the engines.
@@ -51,7 +53,6 @@ class Cluster:
             config.device, config.train_gpus, config.num_engines, config.rollout_num_gpus_per_engine, config.colocate
         )
         self.log_folder = Path(config.save, "logs") if config.save else Path(tempfile.mkdtemp(prefix="slime-logs-"))
-        self._session = RaySession()
         self._supervisor = Supervisor()
         self._group: PlacementGroup | None = None
         self._engines: list[ActorHandle] = []
@@ -59,7 +60,6 @@ class Cluster:
 
     async def __aenter__(self) -> Cluster:
         try:
-            self._session.__enter__()
             self._group = place(self.plan)
             self._engines = [self._engine(index) for index in range(len(self.plan.engines))]
             self._trainers = [self._trainer(rank) for rank in range(len(self.plan.trainers))]
@@ -166,7 +166,6 @@ class Cluster:
             ray.kill(actor)
         if self._group is not None:
             remove_placement_group(self._group)
-        self._session.__exit__(None, None, None)
         if not self.config.save:
             _remove_if_empty(self.log_folder)
 

@@ -1,0 +1,1 @@
+"""Tests of `slime train` and of the command line."""
