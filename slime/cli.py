@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
+
+from slime.arguments import TeachingParser
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Command:
 
 def _with_parser(name: str, module: ModuleType, words: Sequence[str]) -> int:
     """Run a command that describes its arguments with `add_parser` and does its work in `run`."""
-    parser = argparse.ArgumentParser(prog="slime")
+    parser = TeachingParser(prog="slime")
     module.add_parser(parser.add_subparsers())
     return int(module.run(parser.parse_args([name, *words])))
 

@@ -19,7 +19,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "tiny",
         help="make the tiny model, its tokenizer and its data",
         description=(
-            "Make a Qwen3 of 0.4 million parameters that already solves about 40%% of two-digit additions, its "
+            "Make a Qwen3 of 0.4 million parameters that already solves about 40% of two-digit additions, its "
             "tokenizer, and the problems to train and evaluate it on. Everything follows from the seed. Parts that are "
             "complete are left as they are. About half a minute on one CPU core."
         ),

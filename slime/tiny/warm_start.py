@@ -31,7 +31,7 @@ class WarmStart:
     batch_size: int = 64
     max_steps: int = 600
     check_every: int = 5
-    check_problems: int = 500
+    check_problems: int = 250
 
 
 @dataclass(frozen=True)

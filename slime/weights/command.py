@@ -18,13 +18,11 @@ def add_parser(subparsers: Subparsers) -> None:
     directions = parser.add_subparsers(dest="direction", required=True, metavar="DIRECTION")
     to_megatron = directions.add_parser(
         "hf-to-megatron",
-        allow_abbrev=False,
         help="Hugging Face checkpoint -> Megatron torch_dist checkpoint",
         description="Write DIR/release, which --ref-load and --load of `slime train` read.",
     )
     to_hf = directions.add_parser(
         "megatron-to-hf",
-        allow_abbrev=False,
         help="Megatron torch_dist checkpoint -> Hugging Face checkpoint",
         description="Write the latest checkpoint of a training run as a Hugging Face checkpoint.",
     )
