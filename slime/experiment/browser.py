@@ -13,7 +13,7 @@ from typing import Any
 from slime.experiment.facts_schema import ExtraFlag, FactModel
 from slime.experiment.layout import LAYOUT_TEXTS
 from slime.experiment.messages import MESSAGES
-from slime.experiment.tables import ACCOUNTING, Tables
+from slime.experiment.tables import ACCOUNTING, FlagStatus, Tables
 
 FORMAT = 1
 
@@ -42,12 +42,16 @@ def catalog_json(tables: Tables) -> dict[str, Any]:
         "blocks": {name: _rows(parts) for name, parts in arguments.blocks.items()},
         "presets": _rows(tables.presets),
         "templates": dict(tables.templates),
-        "flags": {name: asdict(status) for name, status in tables.flags.items()},
+        "flags": {name: _flag(status) for name, status in tables.flags.items()},
         "legacy": dict(tables.facts.legacy),
         "models": {model: _model(tables, model) for model in tables.facts.launch},
         "messages": {key: asdict(text) for key, text in MESSAGES.items()},
         "layout_texts": {key: asdict(text) for key, text in LAYOUT_TEXTS.items()},
     }
+
+
+def _flag(status: FlagStatus) -> dict[str, Any]:
+    return {**asdict(status), "only": None if status.only is None else list(status.only)}
 
 
 def _literal(tables: Tables, *expressions: Any) -> bool:

@@ -117,6 +117,8 @@ def _keys(kind: Any, path: KeyPath) -> list[str]:
     current: Any = kind
     for part in path:
         current = _inner(current)
+        if isinstance(part, int):
+            continue
         if isinstance(current, type) and issubclass(current, FactModel):
             found = [f.annotation for n, f in current.model_fields.items() if (f.alias or n) == part]
             current = found[0] if found else None

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from .corpus import PROVENANCE, case_paths, load_case
 
 from slime.experiment import Catalog, ChoiceError
+
+from .corpus import PROVENANCE, case_paths, load_case
 
 
 def _act(catalog: Catalog, state: dict[str, Any], step: dict[str, Any]) -> tuple[dict[str, Any], Any]:

@@ -1,0 +1,438 @@
+#!/usr/bin/env bash
+# experiment.sh, made by the slime lab from recipes/launch/glm-5.3.yaml, commit 0123456789abcdef0123456789abcdef01234567.
+# GLM-5.3 | colocate | sync | fp8 | icepop
+# Ray GPUs: 256. Whether the model fits depends on the GPU and on the length of responses; nothing here has measured it.
+# planned: Model: GLM-5.3 writes --recipe glm-5.3, --device cuda, --tensor-model-parallel-size 4 and 23 more flags that the runtime does not run yet; the launcher refuses this shell by name.
+# planned: Training nodes: 32 writes --actor-num-nodes 32, which the runtime does not run yet; the launcher refuses this shell by name.
+# planned: CPU Adam: on writes --optimizer-cpu-offload, --overlap-cpu-optimizer-d2h-h2d, --use-precision-aware-optimizer, which the runtime does not run yet; the launcher refuses this shell by name.
+# planned: Activation recomputation: on writes --recompute-granularity, --recompute-method, --recompute-num-layers, which the runtime does not run yet; the launcher refuses this shell by name.
+# planned: Attention KV cache: FP8 E4M3 writes --sglang-kv-cache-dtype, which the runtime does not run yet; the launcher refuses this shell by name.
+# planned: PD disaggregation: on writes --sglang-disaggregation-transfer-backend, --sglang-config, which the runtime does not run yet; the launcher refuses this shell by name.
+# planned: RDMA devices writes --sglang-disaggregation-ib-device, which the runtime does not run yet; the launcher refuses this shell by name.
+#
+# Run it from the root of the repository, with the same repository, environment and paths on every node:
+#   bash experiment.sh prepare   weights and prompts, once, on storage that all nodes see; can be run again after a break
+#   bash experiment.sh convert   a Megatron checkpoint from the weights
+#   bash experiment.sh check     names whatever is missing; loads no model
+#   bash experiment.sh train     submits the Ray job; further flags go to the trainer, such as --load FOLDER to resume
+# It starts no cluster and ends none. RAY_DASHBOARD names another Ray head, RAY_AUTH_MODE how Ray authenticates.
+# Paths and names that you typed stand in single quotes, so that nothing in them expands.
+# shellcheck disable=SC2016
+set -euo pipefail
+
+REPO_ROOT=$PWD
+TRACKER=latest_checkpointed_iteration.txt   # written last into each Megatron checkpoint
+RAY_DASHBOARD=${RAY_DASHBOARD:-http://127.0.0.1:8265}
+export RAY_AUTH_MODE="${RAY_AUTH_MODE:-token}"
+if [ -d "$REPO_ROOT/.venv/bin" ]; then
+  export PATH="$REPO_ROOT/.venv/bin:$PATH"
+fi
+PYTHON=$(command -v python || command -v python3 || true)
+
+absolute() {
+  case $1 in
+    /*) printf '%s' "$1" ;;
+    *) printf '%s/%s' "$REPO_ROOT" "$1" ;;
+  esac
+}
+
+HF_MODEL=$(absolute '/data/GLM-5.3')
+ROLLOUT_MODEL=${HF_MODEL}-fp8
+TRAIN_CHECKPOINT=$(absolute '/data/GLM-5.3_torch_dist')
+PROMPT_DATA=$(absolute '/data/dapo-math-17k/dapo-math-17k.jsonl')
+SAVE_DIR=$(absolute '/data/slime-experiment')
+MEGATRON_DIR=$(absolute '/root/Megatron-LM')
+export PYTHONPATH="$REPO_ROOT:$MEGATRON_DIR${PYTHONPATH:+:$PYTHONPATH}"
+
+say() {
+  printf '%s\n' "$*" >&2
+}
+
+die() {
+  say "experiment.sh: $*"
+  exit 1
+}
+
+usage() {
+  cat <<'SLIME_USAGE'
+usage: bash experiment.sh prepare | convert | check | train [FLAG...]
+  prepare   weights and prompts, once, on storage that all nodes see
+  convert   a Megatron checkpoint from the weights
+  check     names whatever is missing
+  train     submits the Ray job
+SLIME_USAGE
+}
+
+need_slime() {
+  [ -n "$PYTHON" ] || die 'python is not on PATH'
+  "$PYTHON" -c 'import slime' 2> /dev/null || die "$PYTHON cannot import slime: run this in the root of the repository, or install slime"
+}
+
+# need COMMAND WHY
+need() {
+  command -v "$1" > /dev/null || die "$1 is not on PATH: $2"
+}
+
+# A step of prepare is done when its folder says so, not when files lie there: a broken run leaves files too.
+MARKER=.slime-complete
+finished() {
+  [ -f "$1/$MARKER" ] && [ "$(cat -- "$1/$MARKER")" = "$2" ]
+}
+
+finish() {
+  printf '%s' "$2" > "$1/$MARKER.new"
+  mv -- "$1/$MARKER.new" "$1/$MARKER"
+}
+
+# fetch FOLDER REPOSITORY [OPTION...]: hf resumes a broken download; the marker says that it ended.
+fetch() {
+  local folder=$1 repository=$2
+  shift 2
+  if finished "$folder" "download $repository"; then
+    say "already downloaded: $folder"
+    return
+  fi
+  need hf 'it downloads weights and data; install huggingface_hub'
+  mkdir -p -- "$folder"
+  hf download "$repository" --local-dir "$folder" "$@"
+  finish "$folder" "download $repository"
+}
+
+# derive FOLDER STEP COMMAND...: COMMAND writes into FOLDER.partial, which gets its name only when it is whole.
+derive() {
+  local folder=$1 step=$2
+  shift 2
+  if finished "$folder" "$step"; then
+    say "already made: $folder"
+    return
+  fi
+  if [ -e "$folder" ]; then
+    die "$folder exists, but this script did not finish it. If it is whole: printf '%s' '$step' > that folder's $MARKER. Otherwise remove it."
+  fi
+  rm -rf -- "$folder.partial"
+  "$@" "$folder.partial"
+  finish "$folder.partial" "$step"
+  mv -- "$folder.partial" "$folder"
+}
+
+cast_to_bf16() {
+  "$PYTHON" -m slime convert fp8-to-bf16 --hf-checkpoint "$HF_MODEL-source-fp8" --save "$1"
+}
+
+quantise() {
+  "$PYTHON" -m slime convert hf-to-fp8 --hf-checkpoint "$HF_MODEL" --save "$1" --strategy block --block-size 128 128
+}
+
+prepare() {
+  need_slime
+  # The published weights are FP8: training starts from a BF16 copy.
+  fetch "$HF_MODEL-source-fp8" zai-org/GLM-5.3
+  derive "$HF_MODEL" 'cast to bf16' cast_to_bf16
+  derive "$ROLLOUT_MODEL" 'quantise' quantise
+  if [ -f "$PROMPT_DATA" ]; then
+    say "prompts are there: $PROMPT_DATA"
+  else
+    fetch "$(dirname -- "$PROMPT_DATA")" zhuzilin/dapo-math-17k --repo-type dataset
+    if [ ! -f "$PROMPT_DATA" ]; then
+      die "the data set was downloaded to $(dirname -- "$PROMPT_DATA"), which has no $(basename -- "$PROMPT_DATA"): name one of the files there as prompt data."
+    fi
+  fi
+  say "next: bash experiment.sh convert, at the same time on 4 nodes"
+}
+
+convert() {
+  # Conversion runs on 4 nodes at once; each needs the address of the first and its own number.
+  if [ -z "${CONVERT_MASTER_ADDR:-}" ]; then
+    die 'CONVERT_MASTER_ADDR is not set. Run convert on 4 nodes at the same time, with CONVERT_MASTER_ADDR the address of node 0 (the same on all) and CONVERT_NODE_RANK 0 to 3.'
+  fi
+  case ${CONVERT_NODE_RANK:-} in
+    [0-3]) ;;
+    *) die "CONVERT_NODE_RANK is '${CONVERT_NODE_RANK:-}'; it must be 0 to 3, another number on each of the 4 nodes." ;;
+  esac
+  if [ -f "$TRAIN_CHECKPOINT/$TRACKER" ]; then
+    say "already converted: $TRAIN_CHECKPOINT"
+    return
+  fi
+  need_slime
+  [ -f "$HF_MODEL/config.json" ] || die "no weights at $HF_MODEL: run bash experiment.sh prepare first"
+  local -a flags=(
+    # Conversion
+    --hf-checkpoint "$HF_MODEL"
+    --save "$TRAIN_CHECKPOINT"
+    --device cuda
+    --tensor-model-parallel-size 8
+    --pipeline-model-parallel-size 2
+    --expert-model-parallel-size 16
+    --expert-tensor-parallel-size 1
+    --decoder-last-pipeline-num-layers 40
+  )
+  need torchrun 'it starts one process for each GPU; install torch'
+  torchrun --nproc-per-node 8 --nnodes 4 --node-rank "$CONVERT_NODE_RANK" \
+    --master-addr "$CONVERT_MASTER_ADDR" --master-port "${CONVERT_MASTER_PORT:-12345}" \
+    -m slime convert hf-to-megatron "${flags[@]}"
+  say 'next: bash experiment.sh check'
+}
+
+missing() {
+  MISSING=$((MISSING + 1))
+  say "missing: $*"
+}
+
+# expect_file FILE WHAT STAGE
+expect_file() {
+  [ -f "$1" ] || missing "$2: $1${3:+ (made by: bash experiment.sh $3)}"
+}
+
+expect_folder() {
+  [ -d "$1" ] || missing "$2 is not at $1 (a folder that every node must see)"
+}
+
+# The folder, or the nearest one above it that exists, must be writable.
+expect_writable() {
+  local folder=$1
+  while [ ! -e "$folder" ]; do
+    folder=$(dirname -- "$folder")
+  done
+  { [ -d "$folder" ] && [ -w "$folder" ]; } || missing "the output folder cannot be made: $folder is not a writable folder"
+}
+
+# Fills ARGUMENTS with the flags of the trainer.
+train_arguments() {
+  ARGUMENTS=(
+    # Recipe
+    --recipe glm-5.3
+    --device cuda
+    # Placement
+    --actor-num-nodes 32
+    --actor-num-gpus-per-node 8
+    --colocate
+    --rollout-num-gpus 256
+    # Checkpoints and data
+    --hf-checkpoint "$ROLLOUT_MODEL"
+    --ref-load "$TRAIN_CHECKPOINT"
+    --save "$SAVE_DIR"
+    --save-interval 3
+    --prompt-data "$PROMPT_DATA"
+    --input-key prompt
+    --label-key label
+    --apply-chat-template
+    --rollout-shuffle
+    # Reward
+    --rm-type deepscaler
+    # Rollout
+    --num-rollout 3
+    --rollout-batch-size 8
+    --n-samples-per-prompt 8
+    --global-batch-size 64
+    --rollout-max-response-len 4096
+    --rollout-temperature 1
+    --rollout-top-p 1
+    --rollout-top-k -1
+    # Schedule
+    --sglang-server-concurrency 128
+    # Algorithm
+    --advantage-estimator grpo
+    --kl-coef 0
+    --entropy-coef 0
+    --eps-clip 0.2
+    --eps-clip-high 0.28
+    # Consistency
+    --use-tis
+    --tis-clip-low 0.5
+    --tis-clip 2
+    --custom-tis-function-path slime.backends.megatron_utils.loss.icepop_function
+    # Parallelism
+    --tensor-model-parallel-size 4
+    --sequence-parallel
+    --pipeline-model-parallel-size 8
+    --context-parallel-size 8
+    --expert-model-parallel-size 32
+    --expert-tensor-parallel-size 1
+    --decoder-first-pipeline-num-layers 14
+    --decoder-last-pipeline-num-layers 16
+    --data-pad-size-multiplier 1024
+    --log-probs-chunk-size 16384
+    --allgather-cp
+    --moe-token-dispatcher-type alltoall
+    # Memory and batching
+    --recompute-granularity full
+    --recompute-method uniform
+    --recompute-num-layers 1
+    --use-dynamic-batch-size
+    --max-tokens-per-gpu 8192
+    # Optimizer
+    --optimizer adam
+    --lr 1e-6
+    --lr-decay-style constant
+    --weight-decay 0.1
+    --adam-beta1 0.9
+    --adam-beta2 0.98
+    --optimizer-cpu-offload
+    --overlap-cpu-optimizer-d2h-h2d
+    --use-precision-aware-optimizer
+    # Numerics
+    --attention-dropout 0
+    --hidden-dropout 0
+    --accumulate-allreduce-grads-in-fp32
+    --attention-softmax-in-fp32
+    --attention-backend flash
+    # Serving
+    --rollout-num-gpus-per-engine 64
+    --sglang-mem-fraction-static 0.7
+    --sglang-enable-dp-attention
+    --sglang-dp-size 64
+    --sglang-enable-dp-lm-head
+    --sglang-moe-dense-tp-size 1
+    --sglang-ep-size 64
+    --sglang-moe-a2a-backend deepep
+    --sglang-deepep-mode auto
+    --sglang-page-size 64
+    --sglang-nsa-decode-backend flashmla_kv
+    --sglang-nsa-prefill-backend flashmla_sparse
+    --sglang-attention-backend nsa
+    --sglang-disable-overlap-schedule
+    --sglang-kv-cache-dtype fp8_e4m3
+    --sglang-disaggregation-transfer-backend mooncake
+    --sglang-disaggregation-ib-device ''
+    --sglang-config "$RUN_DIR/sglang.yaml"
+    # Metrics
+    --metrics-file "$SAVE_DIR/metrics.jsonl"
+    --tensorboard-dir "$SAVE_DIR/tensorboard"
+  )
+}
+
+# make_run_dir NAME: a folder that outlives this script, because the job reads it.
+make_run_dir() {
+  RUN_DIR=$REPO_ROOT/.slime-lab/$1
+  mkdir -p -- "$RUN_DIR"
+  cat > "$RUN_DIR/sglang.yaml" <<'SLIME_SGLANG'
+sglang:
+  - name: default
+    update_weights: true
+    server_groups:
+      - worker_type: prefill
+        num_gpus: 64
+        num_gpus_per_engine: 64
+        overrides:
+          deepep_mode: auto
+          load_balance_method: follow_bootstrap_room
+      - worker_type: decode
+        num_gpus: 192
+        num_gpus_per_engine: 64
+        overrides:
+          deepep_mode: low_latency
+          load_balance_method: round_robin
+          moe_runner_backend: deep_gemm
+          disable_overlap_schedule: true
+SLIME_SGLANG
+  train_arguments
+}
+
+check() {
+  MISSING=0
+  if [ -z "$PYTHON" ]; then
+    missing 'python is not on PATH'
+  elif ! "$PYTHON" -c 'import slime' 2> /dev/null; then
+    missing "$PYTHON cannot import slime: run this in the root of the repository, or install slime"
+  fi
+  command -v ray > /dev/null || missing 'ray is not on PATH: install ray'
+  expect_file "$ROLLOUT_MODEL/config.json" 'weights for the engine' prepare
+  expect_file "$TRAIN_CHECKPOINT/$TRACKER" 'the Megatron checkpoint' convert
+  expect_file "$PROMPT_DATA" 'prompts' prepare
+  expect_folder "$MEGATRON_DIR" 'Megatron-LM'
+  if [ ! -f "$HF_MODEL/config.json" ] && ! command -v hf > /dev/null; then
+    missing 'hf is not on PATH and prepare needs it: install huggingface_hub'
+  fi
+  if [ ! -f "$TRAIN_CHECKPOINT/$TRACKER" ] && ! command -v torchrun > /dev/null; then
+    missing 'torchrun is not on PATH and convert needs it: install torch'
+  fi
+  expect_writable "$SAVE_DIR"
+  if ((MISSING > 0)); then
+    die "$MISSING missing, named above"
+  fi
+  make_run_dir check
+  "$PYTHON" -m slime train "${ARGUMENTS[@]}" "$@" --dry-run > "$RUN_DIR/dry-run.txt" || die 'the launcher refuses these flags; its reason stands above'
+  if [ -e "$SAVE_DIR" ]; then
+    say "note: $SAVE_DIR exists; a new experiment wants a new folder, to resume give train --load"
+  fi
+  "$PYTHON" - "$RAY_DASHBOARD" 2> /dev/null <<'SLIME_REACH' || say "note: nothing answers at $RAY_DASHBOARD; start Ray before train"
+import sys
+import urllib.error
+import urllib.request
+
+try:
+    urllib.request.urlopen(sys.argv[1] + "/api/version", timeout=3).close()
+except urllib.error.HTTPError:
+    pass
+SLIME_REACH
+  say 'every input is there'
+  say "train wants 256 GPUs in the Ray cluster at $RAY_DASHBOARD; whether the model fits in their memory is not checked"
+}
+
+# write_runtime_env FILE NAME=VALUE...
+write_runtime_env() {
+  "$PYTHON" - "$@" <<'SLIME_RUNTIME'
+import json
+import sys
+
+variables = dict(item.split("=", 1) for item in sys.argv[2:])
+with open(sys.argv[1], "w", encoding="utf-8") as file:
+    json.dump({"env_vars": variables}, file, ensure_ascii=False, indent=2)
+    file.write("\n")
+SLIME_RUNTIME
+}
+
+train() {
+  # A job's command passes through a shell, and how Ray quotes it for that differs between versions. So the command is a
+  # file whose path needs no quoting beyond spaces.
+  local unsafe="'"'"`$\;&|<>()*?[]{}#~!'
+  case $REPO_ROOT in
+    *["$unsafe"]*) die "the repository is at $REPO_ROOT: move it to a path without $unsafe, which shells read as their own" ;;
+  esac
+  check "$@"
+  local run_id
+  run_id=$(date -u +%Y%m%dT%H%M%SZ)-$$
+  make_run_dir "$run_id"
+  local -a variables=(
+    "PYTHONPATH=$REPO_ROOT:$MEGATRON_DIR"
+    "no_proxy=127.0.0.1,localhost${no_proxy:+,$no_proxy}"
+    'PYTHONUNBUFFERED=1'
+    'CUDA_DEVICE_MAX_CONNECTIONS=1'
+    'NVSHMEM_DISABLE_NCCL=1'
+    'NCCL_NVLS_ENABLE=0'
+    'INDEXER_ROPE_NEOX_STYLE=0'
+  )
+  write_runtime_env "$RUN_DIR/runtime-env.json" "${variables[@]}"
+  {
+    printf '#!/usr/bin/env bash\nset -euo pipefail\n'
+    printf 'cd -- %q\n' "$REPO_ROOT"
+    printf 'exec'
+    printf ' %q' "$PYTHON" -m slime train "${ARGUMENTS[@]}" "$@"
+    printf '\n'
+  } > "$RUN_DIR/train.sh"
+  say "run folder: $RUN_DIR (keep it until the job has ended)"
+  ray job submit --address "$RAY_DASHBOARD" --submission-id "slime-$run_id" \
+    --runtime-env "$RUN_DIR/runtime-env.json" -- bash "$RUN_DIR/train.sh"
+}
+
+main() {
+  local stage=${1:-}
+  [ $# -eq 0 ] || shift
+  case $stage in
+    prepare | convert | check)
+      if [ $# -gt 0 ]; then
+        usage >&2
+        exit 2
+      fi
+      "$stage"
+      ;;
+    train) train "$@" ;;
+    -h | --help | help) usage ;;
+    *)
+      usage >&2
+      exit 2
+      ;;
+  esac
+}
+
+main "$@"
