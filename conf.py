@@ -24,6 +24,8 @@ language = "zh_CN" if _chinese else "en"
 root_doc = "index"
 exclude_patterns = ["_build", "**/.*"]
 nitpicky = True
+# Quotes only: a flag such as --recipe must keep both of its dashes.
+smartquotes_action = "q"
 
 extensions = [
     "myst_parser",

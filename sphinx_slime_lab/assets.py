@@ -25,7 +25,8 @@ STYLE = "slime-lab.css"
 def add_static_folder(app: Sphinx) -> None:
     """Make HTML builds copy the package's static files; a page names them only when it needs them."""
     if app.builder.format == "html":
-        app.config.html_static_path.append(str(PACKAGE / "static"))
+        # A new list: the one that is there may be Sphinx's own default, shared by every build of the process.
+        app.config.html_static_path = [*app.config.html_static_path, str(PACKAGE / "static")]
         app.add_css_file(STYLE)
 
 

@@ -36,6 +36,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("env-updated", assets.write_data)
     app.connect("html-page-context", assets.add_page_scripts)
     app.connect("html-page-context", add_language_link)
-    app.config.templates_path.append(str(assets.PACKAGE / "templates"))
+    app.config.templates_path = [*app.config.templates_path, str(assets.PACKAGE / "templates")]
     # Raise env_version whenever the shape of the domain's data or of the nodes changes.
     return {"version": __version__, "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -23,7 +23,7 @@ def live(bench: Workbench, experiment: Experiment, uid: str, docname: str) -> ou
         "",
         picture,
         ours.lab_block("", totals(experiment, language), kind="totals"),
-        ours.lab_block("", *findings(experiment, language, docname), kind="findings"),
+        ours.lab_block("", *findings(bench, experiment, docname), kind="findings"),
         details("layout", word(language, "picture_table"), layout_table(experiment, language)),
     )
 
@@ -51,15 +51,29 @@ def key_word(key: str, cpu: bool) -> str:
     return f"{'processes' if cpu else 'gpus'}_{key.removesuffix('_gpus')}"
 
 
-def findings(experiment: Experiment, language: Language, docname: str) -> list[nodes.Node]:
-    """Return the findings, errors first as the engine orders them, or the sentence that there is no error."""
+def findings(bench: Workbench, experiment: Experiment, docname: str) -> list[nodes.Node]:
+    """Return errors and notes as the engine orders them, then what the runtime does not run yet, by name."""
+    language = bench.language
     result: list[nodes.Node] = []
     if not experiment.errors:
         result.append(nodes.paragraph("", word(language, "no_errors"), classes=["slime-lab__ok"]))
-    listed = bullets((_finding(one, language, docname) for one in experiment.findings), "findings-list")
-    for item, one in zip(listed, experiment.findings, strict=True):
+    told = [one for one in experiment.findings if one.severity != "planned"]
+    if told:
+        result.append(_finding_list(told, language, docname))
+    planned = [one for one in experiment.findings if one.severity == "planned"]
+    if planned:
+        names = word(language, "comma").join(dict.fromkeys(bench.field_label(one.fields[0]) for one in planned))
+        title = word(language, "planned_intro", names=names)
+        result.append(details("planned", title, _finding_list(planned, language, docname)))
+    return result
+
+
+def _finding_list(found: list[Finding], language: Language, docname: str) -> nodes.bullet_list:
+    listed = bullets((_finding(one, language, docname) for one in found), "findings-list")
+    for item, one in zip(listed, found, strict=True):
+        assert isinstance(item, nodes.Element)
         item["classes"].append(f"slime-lab__finding--{one.severity}")
-    return [*result, listed] if experiment.findings else result
+    return listed
 
 
 def _finding(finding: Finding, language: Language, docname: str) -> list[nodes.Node]:

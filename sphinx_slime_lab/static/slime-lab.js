@@ -705,6 +705,10 @@ function accounting(tables, names) {
 }
 
 function findings(tables, state) {
+  return [...ruleFindings(tables, state), ...planned(tables, state)];
+}
+
+function ruleFindings(tables, state) {
   const names = namesOf(tables, state);
   const found = [];
   for (const rule of tables.data.rules) {
@@ -713,7 +717,7 @@ function findings(tables, state) {
       if (finding !== null) found.push(finding);
     }
   }
-  return [...found, ...planned(tables, state)];
+  return found;
 }
 
 function judge(tables, rule, state, base, each) {
@@ -757,7 +761,7 @@ function planned(tables, state) {
     if (flags === undefined) continue;
     const slots = {
       choice: describeChoice(tables, choice, state[choice.name]),
-      flags: flags.slice(0, SHOWN_FLAGS),
+      flags: flags.slice(0, SHOWN_FLAGS).join(", "),
       more: flags.length - SHOWN_FLAGS,
     };
     const message = tables.data.messages[flags.length <= SHOWN_FLAGS ? "R01" : "R01_more"];
@@ -773,7 +777,7 @@ function planned(tables, state) {
   }
   return found;
 }
-return { accounting, findings, describeChoice };
+return { accounting, findings, ruleFindings, describeChoice };
 })();
 
 /* core/repairs.js */
@@ -784,7 +788,7 @@ const { ChoiceError, ExpressionError } = m0;
 const { test } = m3;
 const { namesOf } = m5;
 const { fill, nearest } = m7;
-const { accounting, findings } = m9;
+const { accounting, findings, ruleFindings } = m9;
 
 
 function validate(tables, state) {
@@ -818,7 +822,7 @@ function attempt(tables, state, plain, id, row, names) {
   }
   const after = { ...state, ...values };
   normalise(tables, after);
-  const remaining = findings(tables, after);
+  const remaining = ruleFindings(tables, after);
   const before = new Set(plain.filter((one) => one.severity === "error").map((one) => one.id));
   const fresh = remaining.some((one) => one.severity === "error" && !before.has(one.id));
   const unchanged = Object.keys(after).every((name) => after[name] === state[name]);
@@ -920,7 +924,7 @@ function createWriter(tables, state, validation, provenance) {
     TRAIN_ARGUMENTS: () => grouped(data.groups, launcherLines(tables, state)),
     CONVERT_ARGUMENTS: () => grouped(data.groups, conversionLines(tables, state)),
     SERVING_ARGUMENTS: () => indented(referenceLines(tables, state, state.pd ? "prefill" : "regular")),
-    DECODE_ARGUMENTS: () => indented(referenceLines(tables, state, "decode")),
+    DECODE_ARGUMENTS: () => (state.pd ? indented(referenceLines(tables, state, "decode")) : []),
     ENVIRONMENT: () => indented(environmentLines(tables, state)),
     PLANNED: () =>
       validation.findings
@@ -994,11 +998,11 @@ const { accounting } = m9;
 const SINGLE_GPUS = 16;
 const SINGLE_NODES = 32;
 const COLUMNS = 8;
-const CELL = 32;
-const GAP = 8;
-const PAD = 16;
-const HEAD = 28;
-const ARROW = 120;
+const CELL = 24;
+const GAP = 4;
+const PAD = 12;
+const HEAD = 26;
+const ARROW = 76;
 
 function layout(tables, state) {
   const texts = tables.data.layout_texts;
@@ -1068,9 +1072,10 @@ function draw(texts, pool, size, unit) {
   const shapes = [];
   let y = HEAD;
   for (const section of pool.sections) {
-    const label = fill(texts.pool, { name: section.name, gpus: countText(texts, section.gpus, unit) });
+    const count = countText(texts, section.gpus, unit);
+    const label = pool.sections.length > 1 ? fill(texts.pool, { name: section.name, gpus: count }) : count;
     y += HEAD - GAP;
-    shapes.push({ shape: "text", cls: "section", x: PAD, y: y - GAP, w: 0, h: 0, label });
+    shapes.push({ shape: "text", cls: "section", x: PAD, y: y - 2 * GAP, w: 0, h: 0, label });
     const counts = countsOf(section.gpus, size);
     if (counts.length === 1 && counts[0] > SINGLE_GPUS) {
       shapes.push(box(section, PAD, y, inner, nodeText(texts, section.gpus, size, unit)));
@@ -1127,7 +1132,7 @@ function place(texts, pools, path) {
   const first = single ? PAD + PAD : PAD + Math.floor(pools[0].width / 2);
   const last = single ? x - PAD : x - Math.floor(pools[pools.length - 1].width / 2);
   shapes.push({ shape: "arrow", cls: "arrow weights", x: last, y: under, w: first - last, h: 0, label: path });
-  return { width: x + PAD, height: under + HEAD + PAD, shapes };
+  return { width: x + PAD, height: under + PAD, shapes };
 }
 
 function describe(texts, state, totals, unit, path) {
@@ -1562,7 +1567,7 @@ return { highlight };
 
 /* ui/code.js */
 const m18 = (() => {
-const { h, setText, show } = m14;
+const { h, setText } = m14;
 const { highlight } = m17;
 
 function createCode(element, name, context) {
@@ -1572,7 +1577,6 @@ function createCode(element, name, context) {
   const pre = /** @type {HTMLElement} */ (written ? written.querySelector("pre") : h("pre"));
   const block = written || h("div", { class: "slime-lab__code notranslate" }, h("div", { class: "highlight" }, pre));
   const reason = h("p", { class: "slime-lab__reason", "aria-live": "polite" }, shell ? words.line_hint : "");
-  show(reason, shell);
   pre.tabIndex = 0;
   pre.setAttribute("aria-label", name);
   let lines = [];
@@ -1613,7 +1617,8 @@ function createCode(element, name, context) {
   });
 
   return {
-    elements: [reason, block],
+    element: block,
+    reason,
     settle: () => (settled = true),
     update(text, now) {
       const wanted = text.replace(/\n$/, "").split("\n");
@@ -1792,19 +1797,19 @@ function createFile(element, name, context) {
   const copyButton = h("button", { type: "button", class: "slime-lab__button", "data-action": "copy", onclick: take }, words.copy);
   const saveButton = h("button", { type: "button", class: "slime-lab__button slime-lab__button--main", "data-action": "download", onclick: save }, words.download);
   const actions = h("span", { class: "slime-lab__actions" }, copyButton, saveButton);
-  const bar = h("div", { class: "slime-lab__file-bar" }, h("code", { class: "slime-lab__file-name" }, name), actions);
   const withheld = h("p", { class: "slime-lab__blocked", hidden: true }, words.blocked);
   const code = createCode(element, name, context);
+  const bar = h("div", { class: "slime-lab__file-bar" }, code.reason, actions);
   const why = element.querySelector("details");
-  element.replaceChildren(bar, withheld, ...code.elements);
+  element.replaceChildren(bar, withheld, code.element);
   if (why) element.append(why);
   return {
     update(/** @type {string} */ text, /** @type {any} */ now, /** @type {boolean} */ blocked) {
       current = text;
       code.update(text, now);
       show(withheld, blocked);
-      for (const part of code.elements) show(part, !blocked);
-      show(actions, !blocked);
+      show(code.element, !blocked);
+      show(bar, !blocked);
       if (why) show(/** @type {HTMLElement} */ (why), !blocked);
     },
     settle: code.settle,
@@ -1882,8 +1887,8 @@ function drawPicture(layout, uid, language) {
   const description = `${uid}-picture-description`;
   const frame = {
     viewBox: `0 0 ${layout.width} ${layout.height}`,
-    width: layout.width,
-    height: layout.height,
+    width: Math.floor((layout.width * 5) / 4),
+    height: Math.floor((layout.height * 5) / 4),
     role: "img",
     "aria-labelledby": `${title} ${description}`,
   };
@@ -2007,7 +2012,7 @@ return { createRepair };
 
 /* ui/live.js */
 const m24 = (() => {
-const { h, reconcile, setText, show } = m14;
+const { fill, h, reconcile, setText, show } = m14;
 const { drawPicture } = m22;
 const { createRepair } = m23;
 
@@ -2049,31 +2054,43 @@ function createTotals(list, context) {
 }
 
 function createFindings(part, context, actions) {
-  const { words, language } = context;
+  const { data, words, language } = context;
   const fine = h("p", { class: "slime-lab__ok" }, words.no_errors);
-  const list = h("ul");
-  part.replaceChildren(fine, list);
-  const seen = new Map();
-  return (/** @type {any} */ now) => {
-    const all = now.validation.findings;
-    show(fine, !all.some((/** @type {any} */ one) => one.severity === "error"));
-    seen.clear();
+  const told = h("ul");
+  const planned = h("ul");
+  const summary = h("summary");
+  const details = h("details", { class: "slime-lab__details", "data-part": "planned" }, summary, planned);
+  part.replaceChildren(fine, told, details);
+  const write = (/** @type {HTMLElement} */ list, /** @type {any[]} */ found, /** @type {any} */ now) =>
     reconcile(
       list,
-      all,
-      (one) => {
-        const key = `${one.id}:${one.fields.join(",")}`;
-        const count = (seen.get(key) || 0) + 1;
-        seen.set(key, count);
-        return `${key}:${count}`;
-      },
-      (one) => createFinding(one, context, actions),
-      (element, one) => {
-        setText(element.querySelector("[data-part=message]"), one.message[language]);
-        element.slimeRepair(one, now);
+      numbered(found),
+      (entry) => entry.key,
+      (entry) => createFinding(entry.one, context, actions),
+      (element, entry) => {
+        setText(element.querySelector("[data-part=message]"), entry.one.message[language]);
+        element.slimeRepair(entry.one, now);
       },
     );
+  return (/** @type {any} */ now) => {
+    const all = now.validation.findings;
+    const later = all.filter((/** @type {any} */ one) => one.severity === "planned");
+    const names = later.map((/** @type {any} */ one) => data.catalog.fields.find((/** @type {any} */ f) => f.name === one.fields[0]).label[language]);
+    show(fine, !all.some((/** @type {any} */ one) => one.severity === "error"));
+    write(told, all.filter((/** @type {any} */ one) => one.severity !== "planned"), now);
+    write(planned, later, now);
+    setText(summary, fill(words.planned_intro, { names: [...new Set(names)].join(words.comma) }));
+    show(details, later.length > 0);
   };
+}
+
+function numbered(found) {
+  const seen = new Map();
+  return found.map((one) => {
+    const kind = `${one.id}:${one.fields.join(",")}`;
+    seen.set(kind, (seen.get(kind) || 0) + 1);
+    return { one, key: `${kind}:${seen.get(kind)}` };
+  });
 }
 
 function createFinding(one, context, actions) {
@@ -2086,7 +2103,7 @@ function createFinding(one, context, actions) {
     buttons,
   );
   if (one.severity === "error" && one.fields.length) {
-    buttons.append(h("button", { type: "button", class: "slime-lab__button", onclick: () => actions.goTo(one.fields[0]) }, words.show_field));
+    buttons.append(h("button", { type: "button", class: "slime-lab__button", onclick: () => actions.goTo(one.fields) }, words.show_field));
   }
   element.slimeRepair = createRepair(element, buttons, context, actions);
   return element;
@@ -2225,7 +2242,7 @@ function createLab(section, engine, data) {
     },
     undo: () => history.undo() && status.say(data.words.undone),
     redo: () => history.redo() && status.say(data.words.redone),
-    goTo: (/** @type {string} */ field) => controls.goTo(field),
+    goTo: (/** @type {string[]} */ fields) => controls.goTo(fields.find((name) => history.present[name] === "") ?? fields[0]),
   };
 
   const bar = createBar(context, history, actions);

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from site_build import Build, Built, site_builder
-
-
-@pytest.fixture(scope="module", name="broken")
-def broken_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
-    with site_builder(tmp_path_factory.mktemp("broken")) as build:
-        yield build("broken", warnings=True)
+from sphinx_slime_lab.testing import Build, Built
 
 
 def line_of(path: Path, text: str, nth: int = 1) -> int:

@@ -1,6 +1,6 @@
 // @ts-check
 /** The text of one generated file, line by line: changed lines flash, each flag tells why it is there. */
-import { h, setText, show } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { highlight } from "./highlight.js";
 
 /**
@@ -15,7 +15,6 @@ export function createCode(element, name, context) {
   const pre = /** @type {HTMLElement} */ (written ? written.querySelector("pre") : h("pre"));
   const block = written || h("div", { class: "slime-lab__code notranslate" }, h("div", { class: "highlight" }, pre));
   const reason = h("p", { class: "slime-lab__reason", "aria-live": "polite" }, shell ? words.line_hint : "");
-  show(reason, shell);
   pre.tabIndex = 0;
   pre.setAttribute("aria-label", name);
   /** @type {string[]} */
@@ -62,7 +61,8 @@ export function createCode(element, name, context) {
   });
 
   return {
-    elements: [reason, block],
+    element: block,
+    reason,
     settle: () => (settled = true),
     /** @param {string} text @param {any} now */
     update(text, now) {

@@ -98,19 +98,19 @@ function createFile(element, name, context) {
   const copyButton = h("button", { type: "button", class: "slime-lab__button", "data-action": "copy", onclick: take }, words.copy);
   const saveButton = h("button", { type: "button", class: "slime-lab__button slime-lab__button--main", "data-action": "download", onclick: save }, words.download);
   const actions = h("span", { class: "slime-lab__actions" }, copyButton, saveButton);
-  const bar = h("div", { class: "slime-lab__file-bar" }, h("code", { class: "slime-lab__file-name" }, name), actions);
   const withheld = h("p", { class: "slime-lab__blocked", hidden: true }, words.blocked);
   const code = createCode(element, name, context);
+  const bar = h("div", { class: "slime-lab__file-bar" }, code.reason, actions);
   const why = element.querySelector("details");
-  element.replaceChildren(bar, withheld, ...code.elements);
+  element.replaceChildren(bar, withheld, code.element);
   if (why) element.append(why);
   return {
     update(/** @type {string} */ text, /** @type {any} */ now, /** @type {boolean} */ blocked) {
       current = text;
       code.update(text, now);
       show(withheld, blocked);
-      for (const part of code.elements) show(part, !blocked);
-      show(actions, !blocked);
+      show(code.element, !blocked);
+      show(bar, !blocked);
       if (why) show(/** @type {HTMLElement} */ (why), !blocked);
     },
     settle: code.settle,

@@ -48,7 +48,8 @@ export function createLab(section, engine, data) {
     },
     undo: () => history.undo() && status.say(data.words.undone),
     redo: () => history.redo() && status.say(data.words.redone),
-    goTo: (/** @type {string} */ field) => controls.goTo(field),
+    /** Go to the choice that is still empty, else to the first one. */
+    goTo: (/** @type {string[]} */ fields) => controls.goTo(fields.find((name) => history.present[name] === "") ?? fields[0]),
   };
 
   const bar = createBar(context, history, actions);

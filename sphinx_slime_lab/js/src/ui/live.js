@@ -1,6 +1,6 @@
 // @ts-check
 /** What answers an edit at once: the picture, the totals and the findings. */
-import { h, reconcile, setText, show } from "./dom.js";
+import { fill, h, reconcile, setText, show } from "./dom.js";
 import { drawPicture } from "./picture.js";
 import { createRepair } from "./repair.js";
 
@@ -49,31 +49,47 @@ function createTotals(list, context) {
 
 /** @param {HTMLElement} part @param {any} context @param {any} actions */
 function createFindings(part, context, actions) {
-  const { words, language } = context;
+  const { data, words, language } = context;
   const fine = h("p", { class: "slime-lab__ok" }, words.no_errors);
-  const list = h("ul");
-  part.replaceChildren(fine, list);
-  const seen = new Map();
-  return (/** @type {any} */ now) => {
-    const all = now.validation.findings;
-    show(fine, !all.some((/** @type {any} */ one) => one.severity === "error"));
-    seen.clear();
+  const told = h("ul");
+  const planned = h("ul");
+  const summary = h("summary");
+  const details = h("details", { class: "slime-lab__details", "data-part": "planned" }, summary, planned);
+  part.replaceChildren(fine, told, details);
+  const write = (/** @type {HTMLElement} */ list, /** @type {any[]} */ found, /** @type {any} */ now) =>
     reconcile(
       list,
-      all,
-      (one) => {
-        const key = `${one.id}:${one.fields.join(",")}`;
-        const count = (seen.get(key) || 0) + 1;
-        seen.set(key, count);
-        return `${key}:${count}`;
-      },
-      (one) => createFinding(one, context, actions),
-      (element, one) => {
-        setText(element.querySelector("[data-part=message]"), one.message[language]);
-        element.slimeRepair(one, now);
+      numbered(found),
+      (entry) => entry.key,
+      (entry) => createFinding(entry.one, context, actions),
+      (element, entry) => {
+        setText(element.querySelector("[data-part=message]"), entry.one.message[language]);
+        element.slimeRepair(entry.one, now);
       },
     );
+  return (/** @type {any} */ now) => {
+    const all = now.validation.findings;
+    const later = all.filter((/** @type {any} */ one) => one.severity === "planned");
+    const names = later.map((/** @type {any} */ one) => data.catalog.fields.find((/** @type {any} */ f) => f.name === one.fields[0]).label[language]);
+    show(fine, !all.some((/** @type {any} */ one) => one.severity === "error"));
+    write(told, all.filter((/** @type {any} */ one) => one.severity !== "planned"), now);
+    write(planned, later, now);
+    setText(summary, fill(words.planned_intro, { names: [...new Set(names)].join(words.comma) }));
+    show(details, later.length > 0);
   };
+}
+
+/**
+ * Findings with keys that stay the same while a finding stays.
+ * @param {any[]} found
+ */
+function numbered(found) {
+  const seen = new Map();
+  return found.map((one) => {
+    const kind = `${one.id}:${one.fields.join(",")}`;
+    seen.set(kind, (seen.get(kind) || 0) + 1);
+    return { one, key: `${kind}:${seen.get(kind)}` };
+  });
 }
 
 /** @param {any} one @param {any} context @param {any} actions */
@@ -87,7 +103,7 @@ function createFinding(one, context, actions) {
     buttons,
   );
   if (one.severity === "error" && one.fields.length) {
-    buttons.append(h("button", { type: "button", class: "slime-lab__button", onclick: () => actions.goTo(one.fields[0]) }, words.show_field));
+    buttons.append(h("button", { type: "button", class: "slime-lab__button", onclick: () => actions.goTo(one.fields) }, words.show_field));
   }
   element.slimeRepair = createRepair(element, buttons, context, actions);
   return element;

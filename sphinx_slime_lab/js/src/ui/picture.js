@@ -17,8 +17,8 @@ export function drawPicture(layout, uid, language) {
   const description = `${uid}-picture-description`;
   const frame = {
     viewBox: `0 0 ${layout.width} ${layout.height}`,
-    width: layout.width,
-    height: layout.height,
+    width: Math.floor((layout.width * 5) / 4),
+    height: Math.floor((layout.height * 5) / 4),
     role: "img",
     "aria-labelledby": `${title} ${description}`,
   };
