@@ -75,7 +75,7 @@ imports: $(VENV)/.dev
 
 js: system
 	@echo "==> node --test"
-	node --test tests/js/
+	node --test tests/js/*.test.mjs
 
 unit: $(VENV)/.dev $(VENV)/.runtime system
 	@echo "==> pytest"

@@ -16,7 +16,6 @@ from slime.experiment.errors import ExperimentError
 from slime.experiment.facts import Facts, default_root
 from slime.experiment.facts_schema import ImagesFile
 
-REPOSITORY = "https://github.com/THUDM/slime"
 UNKNOWN_AT_BUILD = ("driver", "cuda", "image_digest", "installed_sglang", "installed_megatron", "gpu_type")
 GIT_SECONDS = 20
 
@@ -32,7 +31,6 @@ def collect(repo_root: Path | None, sources: Iterable[tuple[str | None, str]], i
     commit, reason = _commit(root)
     modified = _modified(root, [path for _, path in listed]) if commit else None
     return {
-        "repository": REPOSITORY,
         "commit": commit,
         "commit_reason": reason,
         "dirty": None if modified is None else bool(modified),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
 from slime.experiment import Catalog, ChoiceError
 from slime.experiment.schema import ChoiceField
 
@@ -93,6 +95,7 @@ def _play(session: _Session, dice: random.Random) -> None:
     session.call("repair", state, "E01", "none")
 
 
+@pytest.mark.slow
 def test_both_engines_give_the_same_bytes(catalog: Catalog) -> None:
     dice = random.Random(20240603)
     session = _Session(catalog)

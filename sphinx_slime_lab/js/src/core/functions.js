@@ -4,7 +4,7 @@
 import { ExpressionError } from "./errors.js";
 import { PREDICATES, splitOnSpaces } from "./predicates.js";
 
-/** @typedef {number | boolean | string | null | Value[]} Value */
+/** @typedef {number | boolean | string | null | any[]} Value */
 
 /** @param {any} value */
 function shown(value) {
