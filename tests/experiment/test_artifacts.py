@@ -23,6 +23,7 @@ from .corpus import PROVENANCE
 
 GOLDEN = Path(__file__).parent / "golden"
 MANIFEST = GOLDEN / "manifest.json"
+HOW = "; if that is meant: SLIME_UPDATE_GOLDEN=1 pytest tests/experiment/test_artifacts.py, then read the diff"
 UPDATE = os.environ.get("SLIME_UPDATE_GOLDEN") == "1"
 GRID = list(
     itertools.product(
@@ -59,7 +60,7 @@ def test_the_grid_gives_the_golden_files(catalog: Catalog) -> None:
     golden = json.loads(MANIFEST.read_text(encoding="utf-8"))
     assert sorted(ours) == sorted(golden)
     changed = [name for name in ours if ours[name] != golden[name]]
-    assert not changed, f"{len(changed)} of {len(ours)} combinations changed, the first: {changed[:5]}"
+    assert not changed, f"{len(changed)} of {len(ours)} combinations changed, the first: {changed[:5]}{HOW}"
 
 
 @pytest.mark.parametrize("preset", ["first", "laptop", "scale", "agent"])
@@ -72,7 +73,7 @@ def test_the_presets_give_the_golden_texts(catalog: Catalog, preset: str) -> Non
             (folder / name).write_text(text, encoding="utf-8")
     assert sorted(files) == sorted(path.name for path in folder.iterdir())
     for name, text in files.items():
-        assert text == (folder / name).read_text(encoding="utf-8"), name
+        assert text == (folder / name).read_text(encoding="utf-8"), name + HOW
 
 
 def test_every_export_fits_the_schema_and_reads_back(catalog: Catalog) -> None:

@@ -2,6 +2,7 @@
 # experiment.sh, made by the slime lab from recipes/launch/tiny.yaml, commit 0123456789abcdef0123456789abcdef01234567.
 # Tiny | colocate | sync | bf16 | tis
 # Runs on CPU: one trainer process, one engine, no GPU.
+# SLIME_TINY_SEED (0) is the seed of model and data that prepare makes; train takes --seed and --rollout-seed.
 #
 # Run it from the root of the repository, with the same repository, environment and paths on every node:
 #   bash experiment.sh prepare   weights and prompts, once, on storage that all nodes see; can be run again after a break
