@@ -61,7 +61,8 @@ class SGLangClient:
         Raises:
             RequestError: the server refused the request, or did not answer in time or after all retries.
         """
-        for attempt in range(self.retries + 1):
+        attempt = 0
+        while True:
             url = min(self.urls, key=lambda u: self._in_flight[u])
             # A server refuses a name that it still knows from an attempt whose connection was lost.
             name = rid if attempt == 0 else f"{rid}.retry{attempt}"
@@ -71,7 +72,7 @@ class SGLangClient:
                 if not error.retryable or attempt == self.retries:
                     raise
                 await asyncio.sleep(self.retry_seconds * 2**attempt)
-        raise AssertionError("unreachable")
+                attempt += 1
 
     async def _attempt(
         self, url: str, name: str, input_ids: list[int], sampling: SamplingParams, rid: str

@@ -10,33 +10,20 @@ import pytest
 from slime.cli import COMMANDS, main
 from slime.train import due
 
-SMALL_RUN = [
-    "--hf-checkpoint",
-    "x",
-    "--ref-load",
-    "x",
-    "--prompt-data",
-    "x",
-    "--label-key",
-    "y",
-    "--rm-type",
-    "math",
-    "--num-rollout",
-    "1",
-    "--colocate",
-    "--rollout-batch-size",
-    "2",
-    "--n-samples-per-prompt",
-    "2",
-    "--rollout-max-response-len",
-    "8",
-    "--actor-num-gpus-per-node",
-    "1",
-    "--attention-dropout",
-    "0",
-    "--hidden-dropout",
-    "0",
-]
+SMALL_RUN = {
+    "hf-checkpoint": "x",
+    "ref-load": "x",
+    "prompt-data": "x",
+    "label-key": "y",
+    "rm-type": "math",
+    "num-rollout": "1",
+    "rollout-batch-size": "2",
+    "n-samples-per-prompt": "2",
+    "rollout-max-response-len": "8",
+    "actor-num-gpus-per-node": "1",
+    "attention-dropout": "0",
+    "hidden-dropout": "0",
+}
 HEAVY = ("torch", "ray", "megatron", "sglang", "transformers", "aiohttp")
 
 
@@ -64,7 +51,7 @@ def test_an_unrelated_word_lists_the_commands(capsys: pytest.CaptureFixture[str]
         ["--help"],
         ["train", "--help"],
         ["check", "--help"],
-        ["train", "--dry-run", *SMALL_RUN],
+        ["train", "--dry-run", "--colocate", *(f"--{name}={value}" for name, value in SMALL_RUN.items())],
     ],
     ids=["help", "train help", "check help", "dry run"],
 )
