@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from slime.config import Config, ConfigError, HelpRequested, parse_args
@@ -80,7 +80,7 @@ def run(config: Config) -> int:
     return 0
 
 
-async def _until_signal(work: Any) -> None:
+async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
     """Await `work`; SIGTERM, by which `ray job stop` ends a job, cancels it, so that its processes are ended.
 
     Ray installs a handler of its own when it connects; this one, which comes later, replaces it.
@@ -137,7 +137,7 @@ async def train(config: Config) -> None:
                 with report.timed("train"):
                     batches = build_train_batches(rollout.groups, setup.batch, round_id)
                     report.add(await cluster.train(batches), "train/")
-                if config.save and due(config.save_interval, round_id, config.num_rollout):
+                if config.save and due(config.save_interval or config.num_rollout, round_id, config.num_rollout):
                     with report.timed("save_model"):
                         await cluster.save(round_id, setup.source.state_dict())
                 with report.timed("update_weights"):

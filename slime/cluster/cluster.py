@@ -60,7 +60,7 @@ class Cluster:
 
     async def __aenter__(self) -> Cluster:
         try:
-            self._group = place(self.plan)
+            self._group = place(self.plan, one_node=self.config.update_weight_transport != "disk")
             self._engines = [self._engine(index) for index in range(len(self.plan.engines))]
             self._trainers = [self._trainer(rank) for rank in range(len(self.plan.trainers))]
             await self._start()
@@ -154,7 +154,7 @@ class Cluster:
         return list(await self.supervise(_gather(self._engines, "pids")))
 
     async def close(self) -> None:
-        """End every process of the run. Never raises, and takes a bounded time."""
+        """End every process of the run, in a bounded time."""
         await self._supervisor.close()
         if hasattr(self, "client"):
             await self.client.close()

@@ -84,22 +84,27 @@ def require_capacity(plan: PlacementPlan, total: Mapping[str, float]) -> None:
     )
 
 
-def place(plan: PlacementPlan) -> PlacementGroup:
+def place(plan: PlacementPlan, one_node: bool) -> PlacementGroup:
     """Reserve the plan's bundles in the connected cluster.
+
+    Args:
+        plan: what is to be placed.
+        one_node: all bundles must lie on one node, as weights that travel through shared memory demand.
 
     Raises:
         ClusterError: the cluster is too small, or others hold what is needed.
     """
     require_capacity(plan, ray.cluster_resources())
-    group = placement_group(plan.resources(), strategy="PACK")
+    group = placement_group(plan.resources(), strategy="STRICT_PACK" if one_node else "PACK")
     try:
         ray.get(group.ready(), timeout=PLACEMENT_SECONDS)
     except GetTimeoutError as error:
         free: Mapping[str, Any] = ray.available_resources()
         remove_placement_group(group)
+        where = "on one node (only --update-weight-transport disk works across nodes)" if one_node else "in the cluster"
         raise ClusterError(
-            f"the run needs {plan.bundles} {plan.unit}(s), and after {PLACEMENT_SECONDS:.0f} s only "
-            f"{free.get(plan.unit, 0):g} of {ray.cluster_resources().get(plan.unit, 0):g} are free in the Ray cluster; "
-            "another job holds the rest. `ray status` and `ray job list` show which"
+            f"the run needs {plan.bundles} {plan.unit}(s) {where}, and they were not free after "
+            f"{PLACEMENT_SECONDS:.0f} s: of {ray.cluster_resources().get(plan.unit, 0):g} in the Ray cluster, "
+            f"{free.get(plan.unit, 0):g} are free now. `ray status` and `ray job list` show who holds the others"
         ) from error
     return group

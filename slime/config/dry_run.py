@@ -110,9 +110,10 @@ def _evaluations(config: Config) -> int:
 
 
 def _saves(config: Config) -> int:
-    if not config.save or config.save_interval is None:
+    if not config.save:
         return 0
-    return config.num_rollout // config.save_interval + (1 if config.num_rollout % config.save_interval else 0)
+    # The last round is always saved, also without an interval.
+    return 1 if config.save_interval is None else -(-config.num_rollout // config.save_interval)
 
 
 def render_dry_run(config: Config) -> str:
