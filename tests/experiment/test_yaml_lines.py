@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 from hypothesis import given
@@ -71,14 +73,16 @@ def test_a_syntax_error_names_its_line() -> None:
         load_yaml_with_lines("a: 1\nb: [1, 2\n")
 
 
+# YAML 1.1 takes 1e5 for text and 1.2 for a number, so PyYAML writes such a text without quotes: left out here.
+TEXT = st.text(max_size=12).filter(lambda text: not re.fullmatch(r"[-+]?[0-9.]+[eE][-+]?[0-9]+", text))
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.text(max_size=12),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=12,
 )
 
 
 @given(PLAIN)
 def test_reads_back_what_yaml_writes(value: object) -> None:
-    """PyYAML quotes what YAML 1.1 would misread, so its output means the same in both schemas."""
+    """PyYAML quotes what YAML 1.1 would misread, so the rest of its output means the same in both schemas."""
     assert load_yaml_with_lines(yaml.safe_dump(value, default_flow_style=False))[0] == value
