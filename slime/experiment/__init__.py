@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from slime.experiment.catalog import Catalog, load_catalog
-from slime.experiment.errors import CatalogError, ChoiceError, ExperimentError, ExpressionError, InputError
+from slime.experiment.errors import CatalogError, ChoiceError, ExperimentError, ExpressionError, InputError, LoadError
 
 __all__ = [
     "Catalog",
@@ -15,5 +15,6 @@ __all__ = [
     "ExperimentError",
     "ExpressionError",
     "InputError",
+    "LoadError",
     "load_catalog",
 ]

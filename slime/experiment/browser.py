@@ -41,6 +41,7 @@ def catalog_json(tables: Tables) -> dict[str, Any]:
         },
         "blocks": {name: _rows(parts) for name, parts in arguments.blocks.items()},
         "presets": _rows(tables.presets),
+        "links": _row(tables.links),
         "templates": dict(tables.templates),
         "flags": {name: _flag(status) for name, status in tables.flags.items()},
         "legacy": dict(tables.facts.legacy),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slime.experiment import argument_table, artifacts, choices, repairs
+from slime.experiment import argument_table, artifacts, choices, comparison, importing, repairs, sharing
 from slime.experiment.browser import catalog_json
 from slime.experiment.export_schema import export_schema
 from slime.experiment.facts import Facts
@@ -91,6 +91,22 @@ class Catalog:
     def layout(self, state: State) -> Layout:
         """The picture of where the GPUs go."""
         return layout(self.tables, state)
+
+    def compare(self, a: State, b: State) -> comparison.Comparison:
+        """A against B: differences with what they follow from, generated lines, findings and GPUs of both."""
+        return comparison.compare(self.tables, a, b)
+
+    def load(self, text: str) -> importing.Loaded:
+        """An experiment from JSON text. Raises ``LoadError`` when it holds none."""
+        return importing.load(self.tables, text)
+
+    def share(self, state: State, a: State | None = None) -> sharing.Shared:
+        """The link of an experiment (and of A beside it) without any private choice."""
+        return sharing.share(self.tables, state, a)
+
+    def receive(self, link: str) -> sharing.Received | None:
+        """The experiment of a link, None when there is none in it. Raises ``LoadError``."""
+        return sharing.receive(self.tables, link)
 
     def arguments(self, state: State) -> list[argument_table.ArgumentLine]:
         """The flags of ``slime train`` with reasons and status, in the order of the script."""

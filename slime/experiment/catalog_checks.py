@@ -15,23 +15,11 @@ from slime.experiment.environment import FACTS
 from slime.experiment.errors import CatalogError
 from slime.experiment.expression import Expression
 from slime.experiment.facts_schema import Words
+from slime.experiment.link_checks import check_links
+from slime.experiment.place import Place
 from slime.experiment.tables import ACCOUNTING, Tables
 from slime.experiment.texts import nearest, slots_of
 from slime.experiment.yaml_lines import Path as KeyPath
-from slime.experiment.yaml_lines import nearest_line
-
-
-@dataclass(frozen=True)
-class Place:
-    """A data file: its name for messages and the zero-based line of each key."""
-
-    name: str
-    lines: dict[KeyPath, int]
-
-    def at(self, path: KeyPath, message: str) -> str:
-        """``file:line: key: message``."""
-        key = ".".join(str(part) for part in path)
-        return f"{self.name}:{nearest_line(self.lines, path) + 1}: {key}: {message}"
 
 
 @dataclass(frozen=True)
@@ -51,6 +39,7 @@ def check_tables(tables: Tables, places: Mapping[str, Place]) -> None:
         *_check_references(tables, places),
         *_check_slots(tables, places),
         *_check_templates(tables),
+        *check_links(tables, places["links"]),
     ]
     for site in _sites(tables, places):
         problems += _check_expression(tables, site)

@@ -20,15 +20,16 @@ from slime.experiment.schema import ChoiceField, Transition
 from slime.experiment.tables import Scalar, State, Tables
 from slime.experiment.texts import Text, both, clean, fill, is_well_formed, nearest, shorten
 
-IgnoredKind = Literal["unknown", "invalid", "retired", "cleaned", "reset"]
+IgnoredKind = Literal["unknown", "invalid", "retired", "cleaned", "reset", "private"]
 
 
 @dataclass(frozen=True)
 class Ignored:
     """One key of outside input that did not arrive as written.
 
-    ``kind``: ``unknown`` key, ``invalid`` value (both lost), ``retired`` key (no choice any more), ``cleaned`` text, or
-    a choice that was ``reset`` because the model does not have it. ``nearest`` is the closest legal key or value.
+    ``kind``: ``unknown`` key, ``invalid`` value (both lost), ``retired`` key (no choice any more), ``cleaned`` text, a
+    choice that was ``reset`` because the model does not have it, or a ``private`` one that stood in a link. ``nearest``
+    is the closest legal key or value.
     """
 
     key: str

@@ -5,6 +5,7 @@
 ├── ``CatalogError``     the shipped data (fields, rules, arguments, templates) contradict themselves
 ├── ``ChoiceError``      one edit that is not allowed (unknown field, wrong type, outside the limits)
 └── ``InputError``       a file that holds no usable experiment
+    └── ``LoadError``    a text or a link that is refused as a whole
 """
 
 from __future__ import annotations
@@ -47,3 +48,11 @@ class ChoiceError(ExperimentError):
 
 class InputError(ExperimentError):
     """A file that holds no usable experiment; the message starts with ``file:line`` where a line is known."""
+
+
+class LoadError(InputError):
+    """A pasted text, an imported file or a link that is refused as a whole; ``reason`` says why in both languages."""
+
+    def __init__(self, reason: Text) -> None:
+        super().__init__(reason.en)
+        self.reason = reason

@@ -15,12 +15,13 @@ from pydantic import ValidationError
 
 from slime.config import REGISTRY
 from slime.experiment import schema
-from slime.experiment.catalog_checks import Place, check_tables
+from slime.experiment.catalog_checks import check_tables
 from slime.experiment.choices import Problem, read_value
 from slime.experiment.environment import fact_values, launch_defaults
 from slime.experiment.errors import CatalogError
 from slime.experiment.facts import Facts, default_root, load_facts
 from slime.experiment.facts_schema import FactModel, Words
+from slime.experiment.place import Place
 from slime.experiment.schema import ChoiceField, EnumValue
 from slime.experiment.tables import FlagStatus, Scalar, Tables
 from slime.experiment.texts import nearest
@@ -29,7 +30,7 @@ from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines
 
 TEMPLATES = ("experiment.sh.in", "serving-reference.sh.in")
 DATA_FILES = ("fields.yaml", "transitions.yaml", "rules.yaml", "arguments.yaml", "presets.yaml", *TEMPLATES)
-"""The files of ``recipes/experiment``, in the order in which they are read and hashed."""
+"""The files of ``recipes/experiment`` that the generated files come from, in the order in which they are hashed."""
 
 _File = TypeVar("_File", bound=FactModel)
 
@@ -47,6 +48,7 @@ def load_tables(root: Path | None = None) -> Tables:
     rules, place_rules = _read(folder / "rules.yaml", schema.RulesFile)
     arguments, place_arguments = _read(folder / "arguments.yaml", schema.ArgumentsFile)
     presets, place_presets = _read(folder / "presets.yaml", schema.PresetsFile)
+    links, place_links = _read(folder / "links.yaml", schema.LinksFile)
     choices = tuple(_with_models(choice, facts) for choice in fields.fields_)
     tables = Tables(
         facts=facts,
@@ -58,6 +60,7 @@ def load_tables(root: Path | None = None) -> Tables:
         rules=rules.rules,
         arguments=arguments,
         presets=presets.presets,
+        links=links,
         templates={name: _text(folder / name) for name in TEMPLATES},
         fact_values={model: fact_values(facts, model) for model in facts.launch},
         model_defaults={model: _model_defaults(choices, facts, model, place_fields) for model in facts.launch},
@@ -69,6 +72,7 @@ def load_tables(root: Path | None = None) -> Tables:
         "rules": place_rules,
         "arguments": place_arguments,
         "presets": place_presets,
+        "links": place_links,
     }
     check_tables(tables, places)
     return tables

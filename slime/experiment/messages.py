@@ -50,6 +50,53 @@ MESSAGES: dict[str, Text] = {
         "{finding} 在这个状态下没有名为 {repair} 的可用修复。",
         "{finding} offers no repair named {repair} in this state.",
     ),
+    "json_large": Text(
+        "这段文字超过 {maximum} 字节；一份实验只有几 KB。",
+        "The text is larger than {maximum} bytes; an experiment is a few kilobytes.",
+    ),
+    "json_syntax": Text("第 {line} 行不是 JSON，出错处：{near}", "Line {line} is no JSON, from here on: {near}"),
+    "json_cut": Text("JSON 到第 {line} 行就断了，没有写完。", "The JSON stops in line {line} before it is complete."),
+    "json_deep": Text(
+        "第 {line} 行的嵌套超过 {maximum} 层；实验是一层的映射。",
+        "Line {line} is nested deeper than {maximum} levels; an experiment is a flat mapping.",
+    ),
+    "json_twice": Text(
+        "第 {line} 行的键 {key} 出现了两次，无法判断哪个算数。",
+        "The key {key} stands twice, again in line {line}; which one counts is unclear.",
+    ),
+    "too_many_keys": Text(
+        "这里有 {got} 个键，最多读 {maximum} 个；实验一共只有 {known} 个选项。",
+        "There are {got} keys and at most {maximum} are read; an experiment has {known} choices.",
+    ),
+    "nothing_known": Text(
+        "这里没有一个认得的选项，例如 model、layout。",
+        "None of the keys is a choice of an experiment, such as model or layout.",
+    ),
+    "link_large": Text(
+        "链接超过 {maximum} 个字符；实验的链接只有几百个。",
+        "The link is longer than {maximum} characters; that of an experiment has a few hundred.",
+    ),
+    "link_encoding": Text("链接中的百分号编码已损坏。", "The percent-encoding of the link is damaged."),
+    "link_twice": Text("链接里 {key} 出现了两次。", "The link has {key} twice."),
+    "link_version": Text(
+        "链接的开头应是版本号，这里是 {got}。", "A link starts with its version number; this one starts with {got}."
+    ),
+    "link_newer": Text(
+        "这个链接的版本是 {got}，本页只认到 {known}；请用更新的页面打开。",
+        "The link has version {got} and this page knows versions up to {known}; open it on a newer page.",
+    ),
+    "link_start": Text(
+        "版本 {version} 的链接没有名为 {got} 的起点；有：{wanted}。",
+        "Links of version {version} have no starting point named {got}; there are: {wanted}.",
+    ),
+    "link_part": Text("链接中的 {key} 不是“选项=值”。", "{key} in the link is no choice=value."),
+    "link_private": Text(
+        "{key} 只属于各自的机器，从不取自链接。", "{key} belongs to one machine and is never taken from a link."
+    ),
+    "link_value": Text(
+        "链接中 {key} 的值 {got} 无法读成{wanted}。", "{got} in the link cannot be read as {wanted} for {key}."
+    ),
+    "kind_decimal": Text("正的十进制数", "a positive decimal number"),
     "kind_text": Text("文字", "text"),
     "kind_bool": Text("真假值", "true or false"),
     "kind_int": Text("整数", "an integer"),
@@ -60,5 +107,6 @@ MESSAGES: dict[str, Text] = {
     "kind_null": Text("空值", "null"),
     "on": Text("开", "on"),
     "off": Text("关", "off"),
+    "empty": Text("（空）", "(empty)"),
 }
 """Every sentence by its key."""

@@ -274,3 +274,33 @@ class PresetsFile(FactModel):
     """``presets.yaml``."""
 
     presets: tuple[Preset, ...] = Field(strict=False)
+
+
+class Baseline(FactModel):
+    """What a starting point meant in one version of the links: every shareable choice with its value. Never edited."""
+
+    version: Annotated[int, Field(ge=1, le=9999)]
+    preset: Name
+    values: dict[Name, Scalar]
+
+
+class Migration(FactModel):
+    """From the links of one version to those of the next; the steps run in the order of the keys here.
+
+    ``values`` replaces words of a choice, ``drop`` forgets choices, ``rename`` renames them, and ``set`` writes down
+    what the older version meant without saying it. Values are written as they stand in a link.
+    """
+
+    from_: Annotated[int, Field(ge=1, le=9999)] = Field(alias="from")
+    values: dict[Name, dict[str, str]] = Field(default_factory=dict)
+    drop: tuple[Name, ...] = Field(default=(), strict=False)
+    rename: dict[Name, Name] = Field(default_factory=dict)
+    set: dict[Name, str] = Field(default_factory=dict)
+
+
+class LinksFile(FactModel):
+    """``links.yaml``."""
+
+    version: Annotated[int, Field(ge=1, le=9999)]
+    baselines: tuple[Baseline, ...] = Field(strict=False)
+    migrations: tuple[Migration, ...] = Field(default=(), strict=False)

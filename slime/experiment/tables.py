@@ -45,6 +45,7 @@ class Tables:
     rules: tuple[schema.Rule, ...]
     arguments: schema.ArgumentsFile
     presets: tuple[schema.Preset, ...]
+    links: schema.LinksFile
     templates: Mapping[str, str]
     fact_values: Mapping[str, Mapping[str, Value]]
     model_defaults: Mapping[str, Mapping[str, Scalar]]

@@ -20,7 +20,14 @@ class ChoiceError extends Error {
     this.nearest = nearest;
   }
 }
-return { ExpressionError, ChoiceError };
+
+class LoadError extends Error {
+  constructor(reason) {
+    super(reason.en);
+    this.reason = reason;
+  }
+}
+return { ExpressionError, ChoiceError, LoadError };
 })();
 
 /* core/predicates.js */
@@ -686,7 +693,7 @@ function preset(tables, id) {
   const slots = { key: "preset", got: shorten(id), wanted: known.join(", ") };
   throw new ChoiceError("preset", fill(tables.data.messages.not_a_value, slots), nearest(id, known));
 }
-return { readValue, defaults, sanitise, change, normalise, evaluateSet, preset };
+return { kindOf, isMapping, readValue, defaults, unwrap, sanitise, change, normalise, evaluateSet, preset };
 })();
 
 /* core/validation.js */
@@ -987,8 +994,286 @@ function grouped(groups, lines) {
 return { artifacts };
 })();
 
-/* core/layout.js */
+/* core/comparison.js */
 const m12 = (() => {
+
+const { conversionLines, environmentLines, launcherLines, referenceLines } = m6;
+const { artifacts } = m11;
+const { change } = m8;
+const { namesOf } = m5;
+const { accounting, findings } = m9;
+
+
+function compare(tables, a, b) {
+  const { fields, steps } = tables.data;
+  const differing = fields.filter((/** @type {any} */ choice) => a[choice.name] !== b[choice.name]);
+  const causes = causesOf(tables, a, b, differing.map((choice) => choice.name));
+  const found = differing.map((choice) => difference(tables, choice, a, b, causes));
+  return {
+    steps: steps
+      .map((/** @type {any} */ step) => ({
+        step: step.id,
+        label: step.label,
+        differences: found.filter((one) => one.step === step.id),
+      }))
+      .filter((/** @type {any} */ step) => step.differences.length > 0),
+    lines: linesOf(tables, a, b),
+    files: filesOf(tables, a, b),
+    findings: findingsOf(tables, a, b),
+    totals: { a: accounting(tables, namesOf(tables, a)), b: accounting(tables, namesOf(tables, b)) },
+  };
+}
+
+function differences(tables, before, after) {
+  return tables.data.fields
+    .filter((/** @type {any} */ { name }) => before[name] !== after[name])
+    .map((/** @type {any} */ { name }) => ({ field: name, before: before[name], after: after[name] }));
+}
+
+function showValue(tables, choice, value) {
+  const { messages } = tables.data;
+  if (choice.type === "enum") return choice.values.find((/** @type {any} */ one) => one.value === value).label;
+  if (choice.type === "bool") return messages[value ? "on" : "off"];
+  return value === "" ? messages.empty : { zh: String(value), en: String(value) };
+}
+
+function causesOf(tables, a, b, names) {
+  const causes = new Map();
+  for (const name of names) {
+    for (const link of change(tables, a, name, b[name]).linked) {
+      const isTaken = causes.has(link.field) || causes.get(name)?.follows === link.field;
+      if (names.includes(link.field) && link.field !== name && link.after === b[link.field] && !isTaken) {
+        causes.set(link.field, { follows: name, because: link.announce });
+      }
+    }
+  }
+  return causes;
+}
+
+function difference(tables, choice, a, b, causes) {
+  const left = a[choice.name];
+  const right = b[choice.name];
+  return {
+    field: choice.name,
+    step: choice.step,
+    label: choice.label,
+    a: left,
+    b: right,
+    shown_a: showValue(tables, choice, left),
+    shown_b: showValue(tables, choice, right),
+    private: !choice.share,
+    follows: causes.get(choice.name)?.follows ?? null,
+    because: causes.get(choice.name)?.because ?? null,
+  };
+}
+
+function linesOf(tables, a, b) {
+  const flags = (/** @type {any[]} */ lines) => lines.map((one) => ({ ...one, name: one.flag }));
+  const reference = (/** @type {string} */ role) => (/** @type {State} */ state) => {
+    const roles = state.layout !== "external" ? [] : state.pd ? ["prefill", "decode"] : ["regular"];
+    return roles.includes(role) ? flags(referenceLines(tables, state, role)) : [];
+  };
+  const parts = {
+    train: (state) => flags(launcherLines(tables, state)),
+    environment: (state) => environmentLines(tables, state),
+    convert: (state) => flags(conversionLines(tables, state)),
+    regular: reference("regular"),
+    prefill: reference("prefill"),
+    decode: reference("decode"),
+  };
+  return Object.entries(parts).flatMap(([part, lines]) => pair(part, lines(a), lines(b)));
+}
+
+function numbered(lines) {
+  const counts = new Map();
+  const found = new Map();
+  for (const line of lines) {
+    const count = (counts.get(line.name) ?? 0) + 1;
+    counts.set(line.name, count);
+    found.set(`${line.name} ${count}`, line);
+  }
+  return found;
+}
+
+function pair(part, a, b) {
+  const left = numbered(a);
+  const right = numbered(b);
+  const pairs = [];
+  for (const [key, { name, text, why, fields }] of left) {
+    if (!right.has(key)) pairs.push({ part, kind: "removed", name, a: text, b: null, why, fields });
+  }
+  for (const [key, { name, text, why, fields }] of right) {
+    const old = left.get(key);
+    if (old === undefined) pairs.push({ part, kind: "added", name, a: null, b: text, why, fields });
+    else if (old.text !== text) pairs.push({ part, kind: "changed", name, a: old.text, b: text, why, fields });
+  }
+  return pairs;
+}
+
+function filesOf(tables, a, b) {
+  const left = artifacts(tables, a, null);
+  const right = artifacts(tables, b, null);
+  return [...new Set([...Object.keys(left), ...Object.keys(right)])]
+    .filter((name) => name !== "experiment.json")
+    .map((name) => ({ name, in_a: name in left, in_b: name in right, same: left[name] === right[name] }));
+}
+
+function findingsOf(tables, a, b) {
+  const left = findings(tables, a);
+  const right = findings(tables, b);
+  const partner = (/** @type {Finding[]} */ all, /** @type {Finding} */ one) =>
+    all.find((other) => other.id === one.id && other.severity === one.severity && String(other.fields) === String(one.fields));
+  const entry = (/** @type {Finding} */ one, /** @type {Text | null} */ inA, /** @type {Text | null} */ inB) => ({
+    id: one.id,
+    severity: one.severity,
+    fields: one.fields,
+    a: inA,
+    b: inB,
+  });
+  return [
+    ...right.map((one) => entry(one, partner(left, one)?.message ?? null, one.message)),
+    ...left.filter((one) => partner(right, one) === undefined).map((one) => entry(one, one.message, null)),
+  ];
+}
+return { compare, differences, showValue };
+})();
+
+/* core/json_text.js */
+const m13 = (() => {
+
+const { LoadError } = m0;
+const { fill, shorten } = m7;
+
+
+const MAXIMUM_BYTES = 256 * 1024;
+const MAXIMUM_DEPTH = 32;
+const NEAR_CHARACTERS = 24;
+
+const STRING = /"[^"\\\u0000-\u001f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\u0000-\u001f]*)*"/.source;
+const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/.source;
+const SPACE = /[ \t\n\r]*/y;
+const SCALAR = new RegExp(`${STRING}|${NUMBER}|true|false|null`, "y");
+const KEY = new RegExp(`(${STRING})[ \\t\\n\\r]*:`, "y");
+
+function readJson(messages, text) {
+  if (isLarge(text)) throw new LoadError(fill(messages.json_large, { maximum: MAXIMUM_BYTES }));
+  const body = text.startsWith("\ufeff") ? text.slice(1) : text;
+  walk(messages, body);
+  return JSON.parse(body);
+}
+
+function isLarge(text) {
+  if (text.length > MAXIMUM_BYTES) return true;
+  return text.length * 3 > MAXIMUM_BYTES && new TextEncoder().encode(text).length > MAXIMUM_BYTES;
+}
+
+function lineOf(text, at) {
+  let line = 1;
+  for (let index = text.indexOf("\n"); index >= 0 && index < at; index = text.indexOf("\n", index + 1)) line += 1;
+  return line;
+}
+
+function syntaxError(messages, text, at) {
+  const line = lineOf(text, at);
+  if (at >= text.length) return new LoadError(fill(messages.json_cut, { line }));
+  const near = [...text.slice(at, at + 2 * NEAR_CHARACTERS)].slice(0, NEAR_CHARACTERS).join("");
+  return new LoadError(fill(messages.json_syntax, { line, near: shorten(near) }));
+}
+
+function walk(messages, text) {
+  const keysOfOpen = [];
+  let expect = "value";
+  let at = 0;
+  for (;;) {
+    at = endOf(messages, SPACE, text, at);
+    const mark = text.charAt(at);
+    if (expect === "more") {
+      if (keysOfOpen.length === 0) break;
+      const isList = keysOfOpen[keysOfOpen.length - 1] === null;
+      if (mark === (isList ? "]" : "}")) keysOfOpen.pop();
+      else if (mark === ",") expect = isList ? "value" : "key";
+      else throw syntaxError(messages, text, at);
+      at += 1;
+    } else if ((mark === "]" || mark === "}") && expect.endsWith(mark)) {
+      keysOfOpen.pop();
+      expect = "more";
+      at += 1;
+    } else if (expect.startsWith("key")) {
+      at = readKey(messages, text, at, /** @type {Set<string>} */ (keysOfOpen[keysOfOpen.length - 1]));
+      expect = "value";
+    } else if (mark === "[" || mark === "{") {
+      if (keysOfOpen.length === MAXIMUM_DEPTH) {
+        throw new LoadError(fill(messages.json_deep, { line: lineOf(text, at), maximum: MAXIMUM_DEPTH }));
+      }
+      keysOfOpen.push(mark === "[" ? null : new Set());
+      expect = mark === "[" ? "value or ]" : "key or }";
+      at += 1;
+    } else {
+      at = endOf(messages, SCALAR, text, at);
+      expect = "more";
+    }
+  }
+  if (at < text.length) throw syntaxError(messages, text, at);
+}
+
+function endOf(messages, pattern, text, at) {
+  pattern.lastIndex = at;
+  if (!pattern.test(text)) throw syntaxError(messages, text, at);
+  return pattern.lastIndex;
+}
+
+function readKey(messages, text, at, seen) {
+  KEY.lastIndex = at;
+  const match = KEY.exec(text);
+  if (match === null) throw syntaxError(messages, text, at);
+  const key = JSON.parse(match[1]);
+  if (seen.has(key)) {
+    throw new LoadError(fill(messages.json_twice, { line: lineOf(text, at), key: shorten(key) }));
+  }
+  seen.add(key);
+  return KEY.lastIndex;
+}
+return { readJson };
+})();
+
+/* core/importing.js */
+const m14 = (() => {
+
+const { isMapping, kindOf, sanitise, unwrap } = m8;
+const { LoadError } = m0;
+const { readJson } = m13;
+const { byCodePoint, fill, shorten } = m7;
+
+
+const MAXIMUM_KEYS = 256;
+
+function load(tables, text) {
+  const raw = readJson(tables.data.messages, text);
+  const [choices, problems] = unwrap(tables, raw);
+  if (problems.length > 0) throw new LoadError(problems[0].reason);
+  const result = sanitise(tables, knownMapping(tables, choices));
+  const isExport = Object.hasOwn(raw, "schema");
+  const others = Object.keys(raw).filter((key) => key !== "schema" && key !== "choices");
+  const unused = isExport ? others.sort(byCodePoint).slice(0, MAXIMUM_KEYS).map(shorten) : [];
+  return { ...result, schema: isExport ? raw.schema : null, unused };
+}
+
+function knownMapping(tables, choices) {
+  const { messages } = tables.data;
+  if (!isMapping(choices)) throw new LoadError(fill(messages.not_mapping, { got: messages[kindOf(choices)] }));
+  const keys = Object.keys(choices);
+  if (keys.length > MAXIMUM_KEYS) {
+    const slots = { got: keys.length, maximum: MAXIMUM_KEYS, known: tables.data.fields.length };
+    throw new LoadError(fill(messages.too_many_keys, slots));
+  }
+  if (!keys.some((key) => tables.byName.has(key))) throw new LoadError(messages.nothing_known);
+  return choices;
+}
+return { load, knownMapping };
+})();
+
+/* core/layout.js */
+const m15 = (() => {
 
 const { namesOf } = m5;
 const { fill } = m7;
@@ -1171,15 +1456,233 @@ function table(texts, pools, totals, names, unit, size) {
 return { layout };
 })();
 
+/* core/sharing.js */
+const m16 = (() => {
+
+const { readValue, sanitise } = m8;
+const { LoadError } = m0;
+const { knownMapping } = m14;
+const { readJson } = m13;
+const { PREDICATES } = m1;
+const { byCodePoint, fill, nearest, shorten } = m7;
+
+
+const MAXIMUM_CHARACTERS = 8192;
+const MAXIMUM_PARTS = 128;
+const OWN = "lab";
+const BASELINE = "lab-a";
+const EARLIER_OWN = "experiment";
+const EARLIER_BASELINE = "baseline";
+const VERSION = /^[1-9][0-9]{0,3}$/;
+const INTEGER = /^(0|-?[1-9][0-9]{0,14})$/;
+
+function share(tables, state, a = null) {
+  const own = encode(tables, state);
+  const withheld = withheldOf(tables, state, own);
+  if (a === null) return { fragment: `${OWN}=${own}`, withheld, withheld_a: [] };
+  const other = encode(tables, a);
+  return { fragment: `${OWN}=${own}&${BASELINE}=${other}`, withheld, withheld_a: withheldOf(tables, a, other) };
+}
+
+function receive(tables, link) {
+  if (link.length > 2 * MAXIMUM_CHARACTERS || [...link].length > MAXIMUM_CHARACTERS) throw tooLarge(tables);
+  const found = parameters(tables, link.slice(link.indexOf("#") + 1));
+  const own = found.get(OWN);
+  const baseline = found.get(BASELINE);
+  if (own !== undefined) {
+    const [version, b] = decode(tables, own);
+    return { version, b, a: baseline === undefined ? null : decode(tables, baseline)[1] };
+  }
+  const earlier = found.get(EARLIER_OWN);
+  const earlierA = found.get(EARLIER_BASELINE);
+  if (earlier === undefined) return null;
+  const a = earlierA === undefined ? null : decodeEarlier(tables, earlierA);
+  return { version: 0, b: decodeEarlier(tables, earlier), a };
+}
+
+function tooLarge(tables) {
+  return new LoadError(fill(tables.data.messages.link_large, { maximum: MAXIMUM_CHARACTERS }));
+}
+
+function parameters(tables, fragment) {
+  const { messages } = tables.data;
+  const found = new Map();
+  for (const part of fragment.split("&")) {
+    const [name, value] = splitOnce(part);
+    if (value === null || ![OWN, BASELINE, EARLIER_OWN, EARLIER_BASELINE].includes(name)) continue;
+    if (found.has(name)) throw new LoadError(fill(messages.link_twice, { key: name }));
+    try {
+      found.set(name, decodeURIComponent(value));
+    } catch (error) {
+      if (error instanceof URIError) throw new LoadError(messages.link_encoding);
+      throw error;
+    }
+  }
+  return found;
+}
+
+function splitOnce(part) {
+  const at = part.indexOf("=");
+  return at < 0 ? [part, null] : [part.slice(0, at), part.slice(at + 1)];
+}
+
+function isDecimal(text) {
+  return PREDICATES.is_positive_decimal(text);
+}
+
+function travels(choice, value) {
+  return choice.share && (choice.type !== "text" || value === "" || isDecimal(String(value)));
+}
+
+function encode(tables, state) {
+  const { fields, links } = tables.data;
+  let best = null;
+  for (const one of links.baselines) {
+    if (one.version !== links.version) continue;
+    const parts = [String(one.version), one.preset];
+    for (const choice of fields) {
+      const value = state[choice.name];
+      const isSame = Object.hasOwn(one.values, choice.name) && one.values[choice.name] === value;
+      if (travels(choice, value) && !isSame) parts.push(`${choice.name}=${encodeURIComponent(String(value))}`);
+    }
+    const text = parts.join(";");
+    if (best === null || text.length < best.length) best = text;
+  }
+  return String(best);
+}
+
+function withheldOf(tables, state, encoded) {
+  const arrived = decode(tables, decodeURIComponent(encoded))[1].state;
+  const names = tables.data.fields.map((/** @type {any} */ choice) => choice.name);
+  return names.filter((/** @type {string} */ name) => arrived[name] !== state[name]);
+}
+
+function decode(tables, text) {
+  const { links, messages } = tables.data;
+  const parts = text.split(";");
+  if (parts.length > MAXIMUM_PARTS) throw tooLarge(tables);
+  const version = versionOf(tables, parts[0]);
+  const starts = links.baselines.filter((/** @type {any} */ one) => one.version === version);
+  const start = starts.find((/** @type {any} */ one) => one.preset === (parts[1] ?? ""));
+  if (start === undefined) {
+    const wanted = starts.map((/** @type {any} */ one) => one.preset).join(", ");
+    throw new LoadError(fill(messages.link_start, { version, got: shorten(parts[1] ?? ""), wanted }));
+  }
+  const ignored = [];
+  const given = new Map();
+  for (const part of parts.slice(2)) {
+    const [name, value] = splitOnce(part);
+    if (value === null) ignored.push(problem(tables, "link_part", part));
+    else if (given.has(name)) ignored.push(problem(tables, "link_twice", name));
+    else given.set(name, value);
+  }
+  const values = Object.entries(start.values).map(([name, value]) => [name, String(value)]);
+  const before = migrate(tables, version, new Map(values), true);
+  return [version, readSide(tables, before, migrate(tables, version, given), ignored)];
+}
+
+function versionOf(tables, text) {
+  const { links, messages } = tables.data;
+  if (!VERSION.test(text)) throw new LoadError(fill(messages.link_version, { got: shorten(text) }));
+  const version = Number(text);
+  if (version <= links.version) return version;
+  throw new LoadError(fill(messages.link_newer, { got: version, known: links.version }));
+}
+
+function migrate(tables, version, given, isStart = false) {
+  const { links } = tables.data;
+  let current = given;
+  for (let number = version; number < links.version; number += 1) {
+    for (const migration of links.migrations) {
+      if (migration.from !== number) continue;
+      const next = new Map(isStart ? Object.entries(migration.set) : []);
+      for (const [name, value] of current) {
+        if (migration.drop.includes(name)) continue;
+        const words = Object.hasOwn(migration.values, name) ? migration.values[name] : {};
+        const renamed = Object.hasOwn(migration.rename, name) ? migration.rename[name] : name;
+        next.set(renamed, Object.hasOwn(words, value) ? words[value] : value);
+      }
+      current = next;
+    }
+  }
+  return current;
+}
+
+function decodeEarlier(tables, text) {
+  const raw = knownMapping(tables, readJson(tables.data.messages, text));
+  const ignored = [];
+  const given = new Map();
+  for (const key of Object.keys(raw).sort(byCodePoint)) {
+    const value = raw[key];
+    const isScalar = typeof value === "string" || typeof value === "boolean";
+    if (isScalar || (Number.isInteger(value) && Math.abs(value) < 1e15)) given.set(key, String(value));
+    else if (tables.byName.has(key)) {
+      const read = readValue(tables, tables.byName.get(key), value);
+      if (!read.ok) ignored.push({ key, kind: "invalid", reason: read.reason, nearest: read.nearest });
+    } else given.set(key, "");
+  }
+  return readSide(tables, migrate(tables, 1, new Map(), true), migrate(tables, 1, given), ignored);
+}
+
+function readSide(tables, before, given, ignored) {
+  const values = Object.create(null);
+  for (const [name, text] of before) if (tables.byName.has(name)) take(tables, name, text, values, ignored);
+  for (const [name, text] of given) {
+    const retired = tables.data.retired.find((/** @type {any} */ one) => one.name === name);
+    if (tables.byName.has(name)) take(tables, name, text, values, ignored);
+    else if (retired !== undefined) ignored.push({ key: name, kind: "retired", reason: retired.why, nearest: null });
+    else {
+      const reason = fill(tables.data.messages.unknown, { key: shorten(name) });
+      ignored.push({ key: shorten(name), kind: "unknown", reason, nearest: nearest(name, tables.byName.keys()) });
+    }
+  }
+  const result = sanitise(tables, { ...values });
+  return { state: result.state, ignored: [...ignored, ...result.ignored] };
+}
+
+function take(tables, name, text, values, ignored) {
+  const { legacy, messages } = tables.data;
+  const choice = tables.byName.get(name);
+  if (!choice.share) {
+    ignored.push(problem(tables, "link_private", name, {}, "private"));
+    return;
+  }
+  const value = name === "model" && Object.hasOwn(legacy, text) ? legacy[text] : parse(choice, text);
+  if (value === null) {
+    const wanted = messages[choice.type === "int" ? "kind_int" : choice.type === "bool" ? "kind_bool" : "kind_decimal"];
+    ignored.push(problem(tables, "link_value", name, { got: shorten(text), wanted }));
+    return;
+  }
+  const read = readValue(tables, choice, value);
+  if (read.ok) values[name] = read.value;
+  else ignored.push({ key: name, kind: "invalid", reason: read.reason, nearest: read.nearest });
+}
+
+function parse(choice, text) {
+  if (choice.type === "bool") return text === "true" ? true : text === "false" ? false : null;
+  if (choice.type === "int") return INTEGER.test(text) ? Number(text) : null;
+  return choice.type === "enum" || text === "" || isDecimal(text) ? text : null;
+}
+
+function problem(tables, message, name, slots = {}, kind = "invalid") {
+  const key = shorten(name);
+  return { key, kind, reason: fill(tables.data.messages[message], { key, ...slots }), nearest: null };
+}
+return { share, receive };
+})();
+
 /* core/engine.js */
-const m13 = (() => {
+const m17 = (() => {
 
 const { environmentLines, launcherLines } = m6;
 const { artifacts } = m11;
 const { change, defaults, preset, sanitise } = m8;
+const { compare } = m12;
 const { test } = m3;
-const { layout } = m12;
+const { load } = m14;
+const { layout } = m15;
 const { preview, validate } = m10;
+const { receive, share } = m16;
 const { createTables, namesOf } = m5;
 
 
@@ -1212,6 +1715,10 @@ function createEngine(catalog) {
     validate: (/** @type {State} */ state) => validate(tables, state),
     repair: (/** @type {State} */ state, /** @type {string} */ finding, /** @type {string} */ repair) =>
       preview(tables, state, finding, repair),
+    compare: (/** @type {State} */ a, /** @type {State} */ b) => compare(tables, a, b),
+    load: (/** @type {string} */ text) => load(tables, text),
+    share: (/** @type {State} */ state, /** @type {State | null} */ a = null) => share(tables, state, a),
+    receive: (/** @type {string} */ link) => receive(tables, link),
     layout: (/** @type {State} */ state) => layout(tables, state),
     arguments: (/** @type {State} */ state) => launcherLines(tables, state),
     environment: (/** @type {State} */ state) => environmentLines(tables, state),
@@ -1223,7 +1730,7 @@ return { createEngine };
 })();
 
 /* ui/dom.js */
-const m14 = (() => {
+const m18 = (() => {
 
 function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -1281,8 +1788,8 @@ return { h, svg, setText, show, fill, reconcile };
 })();
 
 /* ui/fields.js */
-const m15 = (() => {
-const { fill, h, setText, show } = m14;
+const m19 = (() => {
+const { fill, h, setText, show } = m18;
 
 const DOUBLING_FROM = 64;
 
@@ -1447,9 +1954,9 @@ return { createField };
 })();
 
 /* ui/controls.js */
-const m16 = (() => {
-const { fill, h, setText, show } = m14;
-const { createField } = m15;
+const m20 = (() => {
+const { fill, h, setText, show } = m18;
+const { createField } = m19;
 
 function createControls(context, actions) {
   const { data, page, language, words } = context;
@@ -1530,7 +2037,7 @@ return { createControls };
 })();
 
 /* ui/highlight.js */
-const m17 = (() => {
+const m21 = (() => {
 
 const SHELL = /(#.*$)|('(?:[^'])*'|"(?:[^"\\]|\\.)*")|(\$\{?[A-Za-z_0-9@#]+)|(\s--?[a-z][\w-]*)|(\b(?:if|then|else|elif|fi|for|do|done|case|esac|while|return|exit|export|local|set|function)\b)/g;
 const SHELL_CLASSES = ["c1", "s2", "nv", "na", "k"];
@@ -1566,9 +2073,9 @@ return { highlight };
 })();
 
 /* ui/code.js */
-const m18 = (() => {
-const { h, setText } = m14;
-const { highlight } = m17;
+const m22 = (() => {
+const { h, setText } = m18;
+const { highlight } = m21;
 
 function createCode(element, name, context) {
   const { data, words, language } = context;
@@ -1666,7 +2173,7 @@ return { createCode };
 })();
 
 /* ui/export.js */
-const m19 = (() => {
+const m23 = (() => {
 
 async function copyText(text) {
   if (navigator.clipboard && window.isSecureContext) {
@@ -1713,10 +2220,10 @@ return { copyText, download };
 })();
 
 /* ui/files.js */
-const m20 = (() => {
-const { createCode } = m18;
-const { copyText, download } = m19;
-const { fill, h, setText, show } = m14;
+const m24 = (() => {
+const { createCode } = m22;
+const { copyText, download } = m23;
+const { fill, h, setText, show } = m18;
 
 const ALWAYS = "experiment.json";
 
@@ -1819,7 +2326,7 @@ return { createFiles };
 })();
 
 /* ui/history.js */
-const m21 = (() => {
+const m25 = (() => {
 
 const LIMIT = 100;
 
@@ -1875,8 +2382,8 @@ return { createHistory };
 })();
 
 /* ui/picture.js */
-const m22 = (() => {
-const { svg } = m14;
+const m26 = (() => {
+const { svg } = m18;
 
 const ROUND = 6;
 const HEAD_LENGTH = 8;
@@ -1950,8 +2457,8 @@ return { drawPicture };
 })();
 
 /* ui/repair.js */
-const m23 = (() => {
-const { h, reconcile, setText } = m14;
+const m27 = (() => {
+const { h, reconcile, setText } = m18;
 
 function createRepair(element, buttons, context, actions) {
   const { engine, words, language } = context;
@@ -2011,10 +2518,10 @@ return { createRepair };
 })();
 
 /* ui/live.js */
-const m24 = (() => {
-const { fill, h, reconcile, setText, show } = m14;
-const { drawPicture } = m22;
-const { createRepair } = m23;
+const m28 = (() => {
+const { fill, h, reconcile, setText, show } = m18;
+const { drawPicture } = m26;
+const { createRepair } = m27;
 
 const TOTALS = ["train_gpus", "rollout_gpus", "ray_gpus", "engines", "dp"];
 
@@ -2112,7 +2619,7 @@ return { createLive };
 })();
 
 /* ui/storage.js */
-const m25 = (() => {
+const m29 = (() => {
 
 const SCHEMA = 1;
 
@@ -2139,8 +2646,8 @@ return { createStorage };
 })();
 
 /* ui/tables.js */
-const m26 = (() => {
-const { h, reconcile, setText } = m14;
+const m30 = (() => {
+const { h, reconcile, setText } = m18;
 
 function createTables(section, context) {
   const { data, words, language } = context;
@@ -2199,14 +2706,14 @@ return { createTables };
 })();
 
 /* ui/lab.js */
-const m27 = (() => {
-const { createControls } = m16;
-const { fill, h, setText } = m14;
-const { createFiles } = m20;
-const { createHistory } = m21;
-const { createLive } = m24;
-const { createStorage } = m25;
-const { createTables } = m26;
+const m31 = (() => {
+const { createControls } = m20;
+const { fill, h, setText } = m18;
+const { createFiles } = m24;
+const { createHistory } = m25;
+const { createLive } = m28;
+const { createStorage } = m29;
+const { createTables } = m30;
 
 const STATUS_MILLISECONDS = 5000;
 
@@ -2337,9 +2844,9 @@ return { createLab };
 })();
 
 /* ui/main.js */
-const m28 = (() => {
-const { createEngine } = m13;
-const { createLab } = m27;
+const m32 = (() => {
+const { createEngine } = m17;
+const { createLab } = m31;
 
 function start() {
   const data = /** @type {any} */ (window).SlimeLabData;

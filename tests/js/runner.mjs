@@ -4,7 +4,7 @@
 import readline from "node:readline";
 
 import { createEngine } from "../../sphinx_slime_lab/js/src/core/engine.js";
-import { ChoiceError, ExpressionError } from "../../sphinx_slime_lab/js/src/core/errors.js";
+import { ChoiceError, ExpressionError, LoadError } from "../../sphinx_slime_lab/js/src/core/errors.js";
 import { evaluate } from "../../sphinx_slime_lab/js/src/core/expression.js";
 import { PREDICATES } from "../../sphinx_slime_lab/js/src/core/predicates.js";
 import { quote } from "../../sphinx_slime_lab/js/src/core/quoting.js";
@@ -29,6 +29,7 @@ function answer(engine, method, args) {
   } catch (error) {
     if (error instanceof ExpressionError) return { error: error.code };
     if (error instanceof ChoiceError) return { refused: error.reason, nearest: error.nearest, field: error.field };
+    if (error instanceof LoadError) return { refused: error.reason };
     throw error;
   }
 }

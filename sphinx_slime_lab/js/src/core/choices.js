@@ -18,7 +18,7 @@ import { byCodePoint, clean, fill, isWellFormed, nearest, shorten } from "./text
  * The key of the sentence that says what a foreign value is.
  * @param {any} value
  */
-function kindOf(value) {
+export function kindOf(value) {
   if (value === null || value === undefined) return "kind_null";
   if (typeof value === "boolean") return "kind_bool";
   if (typeof value === "number") {
@@ -30,7 +30,7 @@ function kindOf(value) {
 }
 
 /** @param {any} value */
-function isMapping(value) {
+export function isMapping(value) {
   return kindOf(value) === "kind_mapping";
 }
 
@@ -115,7 +115,7 @@ export function defaults(tables) {
  * @param {any} raw
  * @returns {[any, Ignored[]]}
  */
-function unwrap(tables, raw) {
+export function unwrap(tables, raw) {
   if (!isMapping(raw) || !Object.hasOwn(raw, "schema")) return [raw, []];
   if (raw.schema === 1 || raw.schema === 2) return [Object.hasOwn(raw, "choices") ? raw.choices : null, []];
   const messages = tables.data.messages;

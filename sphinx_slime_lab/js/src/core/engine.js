@@ -7,9 +7,12 @@
 import { environmentLines, launcherLines } from "./argument_table.js";
 import { artifacts } from "./artifacts.js";
 import { change, defaults, preset, sanitise } from "./choices.js";
+import { compare } from "./comparison.js";
 import { test } from "./expression.js";
+import { load } from "./importing.js";
 import { layout } from "./layout.js";
 import { preview, validate } from "./repairs.js";
+import { receive, share } from "./sharing.js";
 import { createTables, namesOf } from "./tables.js";
 
 /** @typedef {import("./tables.js").State} State */
@@ -54,6 +57,10 @@ export function createEngine(catalog) {
     validate: (/** @type {State} */ state) => validate(tables, state),
     repair: (/** @type {State} */ state, /** @type {string} */ finding, /** @type {string} */ repair) =>
       preview(tables, state, finding, repair),
+    compare: (/** @type {State} */ a, /** @type {State} */ b) => compare(tables, a, b),
+    load: (/** @type {string} */ text) => load(tables, text),
+    share: (/** @type {State} */ state, /** @type {State | null} */ a = null) => share(tables, state, a),
+    receive: (/** @type {string} */ link) => receive(tables, link),
     layout: (/** @type {State} */ state) => layout(tables, state),
     arguments: (/** @type {State} */ state) => launcherLines(tables, state),
     environment: (/** @type {State} */ state) => environmentLines(tables, state),

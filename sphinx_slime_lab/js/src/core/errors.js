@@ -27,3 +27,12 @@ export class ChoiceError extends Error {
     this.nearest = nearest;
   }
 }
+
+/** A pasted text, an imported file or a link that is refused as a whole; `reason` says why in both languages. */
+export class LoadError extends Error {
+  /** @param {{zh: string, en: string}} reason */
+  constructor(reason) {
+    super(reason.en);
+    this.reason = reason;
+  }
+}
