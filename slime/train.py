@@ -143,18 +143,18 @@ async def train(config: Config) -> None:
                 with report.timed("update_weights"):
                     await cluster.sync_weights()
                 report.finish_round(round_id)
-                if due(config.eval_interval, round_id):
+                if due(config.eval_interval, round_id, config.num_rollout):
                     await held_out(round_id)
         report.summary()
 
 
-def due(interval: int | None, round_id: int, last: int | None = None) -> bool:
+def due(interval: int | None, round_id: int, last: int) -> bool:
     """Whether something that happens every `interval` rounds happens after this one.
 
     Args:
         interval: None means never.
         round_id: from 0.
-        last: number of rounds of the run, if it also happens after the last of them.
+        last: number of rounds of the run; it also happens after the last of them.
     """
     if interval is None:
         return False

@@ -67,6 +67,8 @@ class Report:
     def summary(self) -> None:
         """Print what training changed: each held-out set's first and last accuracy."""
         for name, readings in self.held_out.items():
+            if len(readings) < 2:
+                continue  # one reading says nothing about training
             first, last = readings[0][1], readings[-1][1]
             self.note(f"held-out {name}: {first:.3f} -> {last:.3f} ({last - first:+.3f})")
 

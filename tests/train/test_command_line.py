@@ -80,14 +80,14 @@ def test_the_module_is_the_command() -> None:
     ("interval", "round_id", "last", "expected"),
     [
         (None, 9, 10, False),
-        (5, 4, None, True),
-        (5, 5, None, False),
-        (5, 9, None, True),
+        (5, 4, 20, True),
+        (5, 5, 20, False),
+        (5, 9, 20, True),
         (4, 9, 10, True),
-        (4, 9, None, False),
+        (4, 9, 20, False),
     ],
 )
 def test_what_is_periodic_happens_on_its_rounds(
-    interval: int | None, round_id: int, last: int | None, expected: bool
+    interval: int | None, round_id: int, last: int, expected: bool
 ) -> None:
     assert due(interval, round_id, last) is expected

@@ -102,12 +102,12 @@ def validate_dry_run(config: Config) -> Iterator[Problem]:
 
 
 def validate_rounds(config: Config) -> Iterator[Problem]:
-    """An interval that never comes is a mistake."""
+    """An interval that never comes happens once, after the last round; that is worth a word."""
     for name, interval in (("--eval-interval", config.eval_interval), ("--save-interval", config.save_interval)):
         if interval is not None and interval > config.num_rollout:
             yield Problem(
                 "cfg",
-                f"{name} {interval} is longer than the {config.num_rollout} rounds of the run",
+                f"{name} {interval} is longer than the {config.num_rollout} rounds of the run, so it happens once, at the end",
                 f"give at most {config.num_rollout}",
                 (name,),
                 severity="warning",
