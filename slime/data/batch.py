@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
-from slime.algorithms.advantages import group_advantages
+from slime.algorithms.groups import group_advantages
 from slime.data.sample import Sample, SampleError, Status
 from slime.data.schedule import ScheduleOptions, StepPlan, plan_steps
 from slime.data.train_batch import TrainBatch, TrainSequence, TrainStep
@@ -57,13 +56,18 @@ def build_train_batches(groups: list[list[Sample]], options: BatchOptions, round
 
 def _advantages(groups: list[list[Sample]], normalize_std: bool) -> list[float]:
     """One for each sample. A failed grading says nothing about its group: it counts in no statistics and gets 0."""
-    rewards = torch.tensor([sample.reward for group in groups for sample in group], dtype=torch.float64)
-    slots = torch.tensor([slot for slot, group in enumerate(groups) for _ in group])
-    is_graded = torch.tensor([sample.verdict != "grader-error" for group in groups for sample in group])
-    advantages = torch.zeros_like(rewards)
-    advantages[is_graded] = group_advantages(rewards[is_graded], slots[is_graded], normalize_std)
-    values: list[float] = advantages.tolist()
-    return values
+    graded: list[tuple[int, int, float]] = []
+    at = 0
+    for slot, group in enumerate(groups):
+        for sample in group:
+            if sample.verdict != "grader-error":
+                graded.append((at, slot, float(sample.reward or 0.0)))
+            at += 1
+    advantages = [0.0] * at
+    found = group_advantages([reward for _, _, reward in graded], [slot for _, slot, _ in graded], normalize_std)
+    for (place, _, _), advantage in zip(graded, found, strict=True):
+        advantages[place] = advantage
+    return advantages
 
 
 def _rollout_ids(samples: list[Sample]) -> list[int]:

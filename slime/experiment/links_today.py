@@ -1,6 +1,7 @@
 """Print today's presets as the starting points of a new version of the links.
 
-The output of ``python -m slime.experiment.links_today`` is appended to ``baselines`` in ``recipes/experiment/links.yaml``.
+The output of ``python -m slime.experiment.links_today`` is appended to ``baselines`` in
+``recipes/experiment/links.yaml``.
 """
 
 from __future__ import annotations
