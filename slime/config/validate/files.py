@@ -107,7 +107,7 @@ def validate_rounds(config: Config) -> Iterator[Problem]:
         if interval is not None and interval > config.num_rollout:
             yield Problem(
                 "cfg",
-                f"{name} {interval} is longer than the {config.num_rollout} rounds of the run, so it happens once, at the end",
+                f"{name} {interval} is longer than the {config.num_rollout} rounds of the run: once, at the end",
                 f"give at most {config.num_rollout}",
                 (name,),
                 severity="warning",
