@@ -212,12 +212,22 @@ def change(tables: Tables, state: State, name: str, value: Any) -> Change:
     linked: list[Linked] = []
     if name == "model":
         announce = fill(MESSAGES["follows_model"], tables.fact_values[str(read)])
-        linked += _assign(tables, after, tables.model_defaults[str(read)], announce)
+        linked += _assign(tables, after, _followed(tables, after, str(before), str(read)), announce)
     for row in tables.transitions:
         if row.on == name:
             linked += _apply(tables, after, row, {"before": before})
     linked += _normalise(tables, after)
     return Change(after, _merge(linked))
+
+
+def _followed(tables: Tables, state: State, old: str, new: str) -> dict[str, Scalar]:
+    """The defaults of model ``new`` that apply when it replaces ``old``; see ``ChoiceField.keep_edited``."""
+    before = tables.model_defaults[old]
+    return {
+        name: value
+        for name, value in tables.model_defaults[new].items()
+        if not tables.by_name[name].keep_edited or state[name] == before[name]
+    }
 
 
 def _normalise(tables: Tables, state: State) -> list[Linked]:

@@ -71,6 +71,8 @@ class ChoiceField(FactModel):
     values_from: Literal["launch"] | None = None
     default: Scalar
     from_launch: str | None = None
+    # Choosing another model keeps a value that is not the old model's default: somebody typed it.
+    keep_edited: bool = False
     minimum: int | None = None
     maximum: int | None = None
     max_length: int = 2048
