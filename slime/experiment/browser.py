@@ -14,6 +14,7 @@ from slime.experiment.facts_schema import ExtraFlag, FactModel
 from slime.experiment.layout import LAYOUT_TEXTS
 from slime.experiment.messages import MESSAGES
 from slime.experiment.tables import ACCOUNTING, FlagStatus, Tables
+from slime.experiment.tour import tour
 
 FORMAT = 1
 
@@ -42,6 +43,7 @@ def catalog_json(tables: Tables) -> dict[str, Any]:
         "blocks": {name: _rows(parts) for name, parts in arguments.blocks.items()},
         "presets": _rows(tables.presets),
         "links": _row(tables.links),
+        "tour": asdict(tour(tables.tour)),
         "templates": dict(tables.templates),
         "flags": {name: _flag(status) for name, status in tables.flags.items()},
         "legacy": dict(tables.facts.legacy),

@@ -20,6 +20,7 @@ from slime.experiment.loading import DATA_FILES, load_tables
 from slime.experiment.provenance import collect, source_files
 from slime.experiment.tables import Scalar, State, Tables
 from slime.experiment.texts import Text, both
+from slime.experiment.tour import Tour, tour
 from slime.experiment.validation import Validation
 
 
@@ -107,6 +108,10 @@ class Catalog:
     def receive(self, link: str) -> sharing.Received | None:
         """The experiment of a link, None when there is none in it. Raises ``LoadError``."""
         return sharing.receive(self.tables, link)
+
+    def tour(self) -> Tour:
+        """The example of one GRPO round, its numbers computed by the training code."""
+        return tour(self.tables.tour)
 
     def arguments(self, state: State) -> list[argument_table.ArgumentLine]:
         """The flags of ``slime train`` with reasons and status, in the order of the script."""

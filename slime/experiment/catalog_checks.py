@@ -110,6 +110,9 @@ def _check_references(tables: Tables, places: Mapping[str, Place]) -> Iterator[s
         for key in preset.set:
             if key not in names:
                 yield places["presets"].at(("presets", index, "set", key), _unknown(key, names, "choice"))
+    presets = [preset.id for preset in tables.presets]
+    if tables.tour.start not in presets:
+        yield places["tour"].at(("start",), _unknown(tables.tour.start, presets, "preset"))
 
 
 def _check_slots(tables: Tables, places: Mapping[str, Place]) -> Iterator[str]:

@@ -25,6 +25,7 @@ from slime.experiment.place import Place
 from slime.experiment.schema import ChoiceField, EnumValue
 from slime.experiment.tables import FlagStatus, Scalar, Tables
 from slime.experiment.texts import nearest
+from slime.experiment.tour import TourFile
 from slime.experiment.yaml_lines import Path as KeyPath
 from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines
 
@@ -49,6 +50,7 @@ def load_tables(root: Path | None = None) -> Tables:
     arguments, place_arguments = _read(folder / "arguments.yaml", schema.ArgumentsFile)
     presets, place_presets = _read(folder / "presets.yaml", schema.PresetsFile)
     links, place_links = _read(folder / "links.yaml", schema.LinksFile)
+    tour, place_tour = _read(folder / "tour.yaml", TourFile)
     choices = tuple(_with_models(choice, facts) for choice in fields.fields_)
     tables = Tables(
         facts=facts,
@@ -61,6 +63,7 @@ def load_tables(root: Path | None = None) -> Tables:
         arguments=arguments,
         presets=presets.presets,
         links=links,
+        tour=tour,
         templates={name: _text(folder / name) for name in TEMPLATES},
         fact_values={model: fact_values(facts, model) for model in facts.launch},
         model_defaults={model: _model_defaults(choices, facts, model, place_fields) for model in facts.launch},
@@ -73,6 +76,7 @@ def load_tables(root: Path | None = None) -> Tables:
         "arguments": place_arguments,
         "presets": place_presets,
         "links": place_links,
+        "tour": place_tour,
     }
     check_tables(tables, places)
     return tables

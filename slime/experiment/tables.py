@@ -14,6 +14,7 @@ from typing import TypeAlias
 from slime.experiment import schema
 from slime.experiment.expression import Expression, Value
 from slime.experiment.facts import Facts
+from slime.experiment.tour import TourFile
 
 Scalar: TypeAlias = "str | bool | int"
 State: TypeAlias = "dict[str, Scalar]"
@@ -46,6 +47,7 @@ class Tables:
     arguments: schema.ArgumentsFile
     presets: tuple[schema.Preset, ...]
     links: schema.LinksFile
+    tour: TourFile
     templates: Mapping[str, str]
     fact_values: Mapping[str, Mapping[str, Value]]
     model_defaults: Mapping[str, Mapping[str, Scalar]]

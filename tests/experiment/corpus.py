@@ -18,6 +18,7 @@ from slime.experiment import load_catalog
 
 FOLDER = Path(__file__).parents[1] / "corpus"
 TABLES = FOLDER / "tables"
+LINKS = FOLDER / "links"
 PROVENANCE = {"commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False, "sources": []}
 """What the cases assume about the checkout."""
 
@@ -62,6 +63,30 @@ def case_paths() -> list[Path]:
     return sorted(FOLDER.glob("*.yaml"))
 
 
+def link_paths() -> list[Path]:
+    """Every stored link, in the order of its name."""
+    return sorted(LINKS.glob("*.yaml"))
+
+
+def load_link(path: Path) -> dict[str, Any]:
+    """One stored link with what it must be read as. Raises ``ValueError`` for anything outside the vocabulary."""
+    case: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    _only(path, case, ("id", "purpose", "link", "expect"), complete=True)
+    if case["id"] != path.stem:
+        raise ValueError(f"{path}: id is {case['id']}, the file is named {path.stem}")
+    expect = case["expect"]
+    if "version" not in expect:
+        _only(path, expect, ("none",) if "none" in expect else ("refused",), complete=True)
+        return case
+    _only(path, expect, ("version", "b", "a"), complete=True)
+    for side in (expect["b"], expect["a"]):
+        if side is not None:
+            _only(path, side, ("state", "ignored"), complete=True)
+            for one in side["ignored"]:
+                _only(path, one, ("key", "kind", "nearest"), complete=True)
+    return case
+
+
 def load_table(name: str) -> Any:
     """One table of ``tests/corpus/tables``."""
     return yaml.safe_load((TABLES / f"{name}.yaml").read_text(encoding="utf-8"))
@@ -82,6 +107,7 @@ def main() -> None:
         "expressions": expressions,
         "quoting": load_table("quoting"),
         "nearest": load_table("nearest"),
+        "links": [load_link(path) for path in link_paths()],
     }
     json.dump(record, sys.stdout)
 
