@@ -54,8 +54,19 @@ slime_lab_trees = {
     "en": {"source": "docs/en", "url": "../en"},
 }
 
+# Fonts of the reader's system only, with one for Chinese on each platform.
+_sans = (
+    "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, 'PingFang SC', "
+    "'Hiragino Sans GB', 'Microsoft YaHei', 'Noto Sans CJK SC', 'Noto Sans SC', sans-serif"
+)
+_mono = (
+    "ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', 'Noto Sans Mono CJK SC', "
+    "'PingFang SC', 'Microsoft YaHei', monospace"
+)
+
 html_theme = "furo"
 html_title = "slime"
+html_favicon = "sphinx_slime_lab/static/slime.svg"
 html_baseurl = os.environ.get("SLIME_DOC_BASEURL", "")
 html_show_sphinx = False
 html_copy_source = False
@@ -65,9 +76,8 @@ html_theme_options = {
     "light_css_variables": {
         "color-brand-primary": "#1c5fa8",
         "color-brand-content": "#1c5fa8",
-        "font-stack": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, 'PingFang SC', "
-        "'Hiragino Sans GB', 'Microsoft YaHei', 'Noto Sans CJK SC', 'Noto Sans SC', sans-serif",
-        "font-stack--monospace": "ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', 'Noto Sans Mono CJK SC', monospace",
+        "font-stack": _sans,
+        "font-stack--monospace": _mono,
     },
     "dark_css_variables": {
         "color-brand-primary": "#7db8f5",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sphinx_slime_lab import config as lab_config
+from sphinx_slime_lab.domain import slime_domain
 from sphinx_slime_lab.html import json_block
 from sphinx_slime_lab.locale import language_of, words
 from sphinx_slime_lab.nodes import lab
@@ -66,9 +67,7 @@ def write_data(app: Sphinx, env: BuildEnvironment) -> None:
 def outdated(app: Sphinx, env: BuildEnvironment, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
     """Return the documents that show data, when the data or the commit are not those of the last build."""
     fingerprint = workbench(app.config).fingerprint
-    domain = env.domains["slime"]
+    domain = slime_domain(env)
     known = domain.data.get("fingerprint")
     domain.data["fingerprint"] = fingerprint
     return sorted(domain.readers) if known not in (None, fingerprint) else []
-
-

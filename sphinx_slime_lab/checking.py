@@ -11,7 +11,6 @@ from slime.experiment.texts import Text, shorten
 from slime.experiment.validation import Finding
 from slime.experiment.yaml_lines import Path as KeyPath
 from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines
-
 from sphinx_slime_lab.messages import Subtype
 from sphinx_slime_lab.workbench import Experiment, Workbench
 
@@ -28,7 +27,10 @@ class Problem:
     @classmethod
     def missing(cls, rule: str) -> Problem:
         """Return the problem that ``:expect:`` names a finding which is not there."""
-        text = Text(f":expect: 写了 {rule}，但这个实验没有这条错误。", f":expect: names {rule}, but the experiment has no such error.")
+        text = Text(
+            f":expect: 写了 {rule}，但这个实验没有这条错误。",
+            f":expect: names {rule}, but the experiment has no such error.",
+        )
         return cls("expect", None, text)
 
 

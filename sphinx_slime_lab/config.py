@@ -49,16 +49,28 @@ class LabConfig:
     """What ``conf.py`` may set, with the prefix ``slime_lab_``."""
 
     recipes: str | None = _option(
-        None, _check_folder, "env", "Folder of the facts (default: the `recipes` that ships with slime).", (str, type(None))
+        None,
+        _check_folder,
+        "env",
+        "Folder of the facts (default: the `recipes` that ships with slime).",
+        (str, type(None)),
     )
     repository: str | None = _option(
-        None, _check_folder, "env", "Checkout that provenance names (default: the parent of `recipes`).", (str, type(None))
+        None,
+        _check_folder,
+        "env",
+        "Checkout that provenance names (default: the parent of `recipes`).",
+        (str, type(None)),
     )
     storage: str = _option(
         "", _check_name, "html", "Name under which the browser keeps the choices (default: the project).", (str,)
     )
     trees: Mapping[str, Any] | None = _option(
-        None, _check_trees, "html", "The language trees, for the link to the same page of the other one.", (dict, type(None))
+        None,
+        _check_trees,
+        "html",
+        "The language trees, for the link to the same page of the other one.",
+        (dict, type(None)),
     )
 
 

@@ -16,6 +16,7 @@ from sphinx.util.typing import OptionSpec
 
 from sphinx_slime_lab import nodes as ours
 from sphinx_slime_lab.checking import Checked, Problem, check
+from sphinx_slime_lab.domain import slime_domain
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.messages import warn
 from sphinx_slime_lab.render import parts
@@ -87,7 +88,11 @@ class ExperimentDirective(SphinxDirective):
         name = self.options.get("name", "")
         title = self.options.get("title") or self.title(bench, experiment.state)
         uid = nodes.make_id(name or self.default_name()) or f"{self.kind}-{self.env.new_serialno('slime-lab')}"
-        node = ours.lab("", uid=uid, name=name or uid, title=title, state=experiment.state, interactive=self.interactive)
+        node = ours.lab(
+            "", uid=uid, name=name or uid, title=title, state=experiment.state, interactive=self.interactive
+        )
+        # Texts are the engine's, to the letter: no curly quotes, no dashes made of two hyphens.
+        node["support_smartquotes"] = False
         self.set_source_info(node)
         self.register(node, name, uid, title)
         docname = self.env.docname
@@ -108,7 +113,7 @@ class ExperimentDirective(SphinxDirective):
         node["ids"].append(anchor)
         self.state.document.note_explicit_target(node)
         if name or self.default_name():
-            self.env.domains["slime"].note(self.kind, name or self.default_name(), anchor, title, self.get_location())
+            slime_domain(self.env).note(self.kind, name or self.default_name(), anchor, title, self.get_location())
         if name:
             self.env.domains.standard_domain.note_hyperlink_target(name, self.env.docname, anchor, title)
 

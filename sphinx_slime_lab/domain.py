@@ -15,6 +15,7 @@ from sphinx_slime_lab.messages import warn
 if TYPE_CHECKING:
     from docutils.nodes import Element
     from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
     from sphinx.builders import Builder
     from sphinx.environment import BuildEnvironment
 
@@ -94,8 +95,14 @@ class SlimeDomain(Domain):
             yield name, title, kind, docname, anchor, 1 if kind in ("lab", "recipe") else 0
 
     def resolve_xref(
-        self, env: BuildEnvironment, fromdocname: str, builder: Builder, typ: str, target: str,
-        node: pending_xref, contnode: Element,
+        self,
+        env: BuildEnvironment,
+        fromdocname: str,
+        builder: Builder,
+        typ: str,
+        target: str,
+        node: pending_xref,
+        contnode: Element,
     ) -> nodes.reference | None:
         """Link to the page that documents the object."""
         entry = self.objects.get((typ, target))
@@ -107,17 +114,45 @@ class SlimeDomain(Domain):
         return make_refnode(builder, fromdocname, docname, anchor, contnode, title)
 
     def resolve_any_xref(
-        self, env: BuildEnvironment, fromdocname: str, builder: Builder, target: str,
-        node: pending_xref, contnode: Element,
+        self,
+        env: BuildEnvironment,
+        fromdocname: str,
+        builder: Builder,
+        target: str,
+        node: pending_xref,
+        contnode: Element,
     ) -> list[tuple[str, nodes.reference]]:
         """Answer ``{any}`` for every kind that knows the name."""
         return list(self._any(env, fromdocname, builder, target, node, contnode))
 
     def _any(
-        self, env: BuildEnvironment, fromdocname: str, builder: Builder, target: str,
-        node: pending_xref, contnode: Element,
+        self,
+        env: BuildEnvironment,
+        fromdocname: str,
+        builder: Builder,
+        target: str,
+        node: pending_xref,
+        contnode: Element,
     ) -> Iterator[tuple[str, nodes.reference]]:
         for kind in KINDS:
             reference = self.resolve_xref(env, fromdocname, builder, kind, target, node, contnode)
             if reference is not None:
                 yield f"slime:{kind}", reference
+
+
+def slime_domain(env: BuildEnvironment) -> SlimeDomain:
+    """Return the domain of an environment."""
+    domain = env.domains["slime"]
+    assert isinstance(domain, SlimeDomain)
+    return domain
+
+
+def keep_undocumented(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, contnode: nodes.TextElement
+) -> nodes.TextElement | None:
+    """Leave a reference to something that exists in the data, but on no page, as plain text.
+
+    The role has checked while reading that the data have it; a lab exists only where a page has it.
+    """
+    known = node.get("refdomain") == "slime" and node["reftype"] in KINDS and node["reftype"] != "lab"
+    return contnode if known else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sphinx_slime_lab import __version__, assets, config, mathml, nodes, workbench
 from sphinx_slime_lab.directives import LabDirective, RecipeDirective
-from sphinx_slime_lab.domain import SlimeDomain
+from sphinx_slime_lab.domain import SlimeDomain, keep_undocumented
 from sphinx_slime_lab.languages import add_language_link
 from sphinx_slime_lab.reference import DIRECTIVES
 from sphinx_slime_lab.roles import FactRole
@@ -34,6 +34,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("builder-inited", assets.add_static_folder)
     app.connect("env-get-outdated", assets.outdated)
     app.connect("env-updated", assets.write_data)
+    app.connect("missing-reference", keep_undocumented)
     app.connect("html-page-context", assets.add_page_scripts)
     app.connect("html-page-context", add_language_link)
     app.config.templates_path = [*app.config.templates_path, str(assets.PACKAGE / "templates")]

@@ -6,7 +6,6 @@ expressions use (``slime.experiment.environment.FACTS``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from slime.experiment.environment import FACTS, fact_values
@@ -31,7 +30,11 @@ def fact_table(facts: Facts, recipe_id: str) -> dict[str, Any]:
     model = facts.models[recipe.model]
     table: dict[str, Any] = dict(fact_values(facts, recipe_id))
     for source in (model, recipe):
-        table.update(dotted_values({key: value for key, value in source.model_dump(by_alias=True).items() if key not in _SKIPPED}))
+        table.update(
+            dotted_values(
+                {key: value for key, value in source.model_dump(by_alias=True).items() if key not in _SKIPPED}
+            )
+        )
     return table
 
 

@@ -17,9 +17,7 @@ from sphinx_slime_lab.messages import warn
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-_ERRORS = tuple(
-    kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception)
-)
+_ERRORS = tuple(kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception))
 """What the converter raises; its classes have no common base of their own."""
 
 

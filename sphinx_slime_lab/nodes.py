@@ -1,15 +1,15 @@
 """Nodes of the extension. Their children are the fallback that every builder can write.
 
-    lab                       one experiment; attributes: uid, name, title, state, interactive
-      lab_caption
-      lab_live
-        lab_picture           the GPU layout; drawn in HTML, skipped elsewhere
-        lab_block("totals")   bullet_list
-        lab_block("findings") bullet_list
-        lab_details           lab_summary, table with the facts of the picture
-      lab_details             lab_summary, table of the choices
-      lab_files
-        lab_file              lab_caption, literal_block, lab_details with the reason of every line
+lab                       one experiment; attributes: uid, name, title, state, interactive
+  lab_caption
+  lab_live
+    lab_picture           the GPU layout; drawn in HTML, skipped elsewhere
+    lab_block("totals")   bullet_list
+    lab_block("findings") bullet_list
+    lab_details           lab_summary, table with the facts of the picture
+  lab_details             lab_summary, table of the choices
+  lab_files
+    lab_file              lab_caption, literal_block, lab_details with the reason of every line
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-class lab(nodes.General, nodes.Element):  # noqa: N801
+class lab(nodes.General, nodes.Element):
     """One experiment."""
 
 
-class lab_live(nodes.General, nodes.Element):  # noqa: N801
+class lab_live(nodes.General, nodes.Element):
     """What answers an edit at once: picture, totals, findings."""
 
 
-class lab_picture(nodes.General, nodes.Element):  # noqa: N801
+class lab_picture(nodes.General, nodes.Element):
     """The GPU layout as a drawing list; it has no children, since the table next to it has the same facts."""
 
 
-class lab_block(nodes.General, nodes.Element):  # noqa: N801
+class lab_block(nodes.General, nodes.Element):
     """A named part; attribute ``kind``."""
 
 
-class lab_details(nodes.General, nodes.Element):  # noqa: N801
+class lab_details(nodes.General, nodes.Element):
     """A part that opens on demand in HTML and is simply there elsewhere; attribute ``kind``."""
 
 
-class lab_summary(nodes.General, nodes.TextElement):  # noqa: N801
+class lab_summary(nodes.General, nodes.TextElement):
     """The line that names a ``lab_details``."""
 
 
-class lab_caption(nodes.General, nodes.TextElement):  # noqa: N801
+class lab_caption(nodes.General, nodes.TextElement):
     """A name that HTML writes in its own way and every other builder as a paragraph."""
 
 
-class lab_files(nodes.General, nodes.Element):  # noqa: N801
+class lab_files(nodes.General, nodes.Element):
     """The generated files."""
 
 
-class lab_file(nodes.General, nodes.Element):  # noqa: N801
+class lab_file(nodes.General, nodes.Element):
     """One generated file; attributes ``filename`` and ``content``."""
 
 
@@ -83,10 +83,10 @@ def register(app: Sphinx) -> None:
     from sphinx_slime_lab import html
 
     for node in _CONTAINERS:
-        visitors: dict[str, Any] = {builder: (_pass, _pass) for builder in _OTHER_BUILDERS}
+        visitors: dict[str, Any] = dict.fromkeys(_OTHER_BUILDERS, (_pass, _pass))
         app.add_node(node, html=html.visitors(node), **visitors)
-    skipped: dict[str, Any] = {builder: (_skip, None) for builder in _OTHER_BUILDERS}
+    skipped: dict[str, Any] = dict.fromkeys(_OTHER_BUILDERS, (_skip, None))
     app.add_node(lab_picture, html=html.visitors(lab_picture), **skipped)
-    summary: dict[str, Any] = {builder: (_visit_summary, _depart_summary) for builder in _OTHER_BUILDERS}
+    summary: dict[str, Any] = dict.fromkeys(_OTHER_BUILDERS, (_visit_summary, _depart_summary))
     app.add_node(lab_summary, html=html.visitors(lab_summary), **summary)
     app.add_node(lab_caption, html=(_skip, None), **summary)

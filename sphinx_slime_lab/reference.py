@@ -17,13 +17,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
 from slime.config import GROUP_TITLES, REGISTRY, Flag
 from slime.experiment.facts_schema import LaunchFile, Source
 from slime.experiment.messages import MESSAGES
 from slime.experiment.schema import ChoiceField, Rule
 from slime.experiment.texts import nearest
-from sphinx.util.docutils import SphinxDirective
-
+from sphinx_slime_lab.domain import slime_domain
 from sphinx_slime_lab.facts import fact_table, meaning, show
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.messages import warn
@@ -44,12 +45,16 @@ class ReferenceDirective(SphinxDirective):
         bench = workbench_of(self.env)
         bench.note_reader(self.env)
         argument = self.arguments[0].strip() if self.arguments else ""
-        known = {"": (), "severity": ("error", "note", "planned"), "recipe": tuple(bench.facts.launch)}[self.argument_kind]
+        known = {"": (), "severity": ("error", "note", "planned"), "recipe": tuple(bench.facts.launch)}[
+            self.argument_kind
+        ]
         if (argument or self.argument_kind == "recipe") and argument not in known:
             close = nearest(argument, known) or ", ".join(known) or "no argument"
             warn(f"{self.name}: {argument!r} is not known here; write {close}", "reference", self.get_location())
             return []
-        return [nodes.container("", *self.tables(bench, argument), classes=["slime-reference"])]
+        holder = nodes.container("", *self.tables(bench, argument), classes=["slime-reference"])
+        holder["support_smartquotes"] = False
+        return [holder]
 
     def tables(self, bench: Workbench, argument: str) -> Iterable[nodes.Node]:
         """Yield the nodes of this kind of table."""
@@ -62,7 +67,7 @@ class ReferenceDirective(SphinxDirective):
     def target(self, kind: str, name: str, title: str) -> nodes.Node:
         """Return the name as code, with the anchor that the role of ``kind`` links to."""
         anchor = nodes.make_id(f"{kind}-{name}")
-        self.env.domains["slime"].note(kind, name, anchor, title, self.get_location())
+        slime_domain(self.env).note(kind, name, anchor, title, self.get_location())
         node = nodes.literal("", name, ids=[anchor])
         self.state.document.note_explicit_target(node)
         return node
@@ -76,13 +81,26 @@ class ChoicesDirective(ReferenceDirective):
         for step in bench.tables.steps:
             rows = [self._row(bench, choice) for choice in bench.tables.fields if choice.step == step.id]
             yield nodes.paragraph("", "", nodes.strong("", bench.text(step.label)))
-            yield table(self.heads(bench, "key", "choice", "accepts", "default", "meaning"), rows, (18, 18, 24, 14, 26), "reference")
+            yield table(
+                self.heads(bench, "key", "choice", "accepts", "default", "meaning"),
+                rows,
+                (18, 18, 24, 14, 26),
+                "reference",
+            )
 
     def _row(self, bench: Workbench, choice: ChoiceField) -> list[Cell]:
         label = bench.text(choice.label)
         default = bench.defaults[choice.name]
-        shown: Cell = code(str(default).lower() if isinstance(default, bool) else str(default)) if default != "" else "—"
-        return [self.target("field", choice.name, label), label, _accepted(bench, choice), shown, bench.text(choice.help)]
+        shown: Cell = (
+            code(str(default).lower() if isinstance(default, bool) else str(default)) if default != "" else "—"
+        )
+        return [
+            self.target("field", choice.name, label),
+            label,
+            _accepted(bench, choice),
+            shown,
+            bench.text(choice.help),
+        ]
 
 
 def _accepted(bench: Workbench, choice: ChoiceField) -> Cell:
@@ -106,7 +124,12 @@ class RulesDirective(ReferenceDirective):
         rows = [self._row(bench, rule) for rule in rules]
         if argument in ("", "planned"):
             rows.append(self._planned(bench))
-        yield table(self.heads(bench, "rule", "severity", "says", "condition", "field_names"), rows, (9, 10, 38, 28, 15), "reference")
+        yield table(
+            self.heads(bench, "rule", "severity", "says", "condition", "field_names"),
+            rows,
+            (9, 10, 38, 28, 15),
+            "reference",
+        )
 
     def _planned(self, bench: Workbench) -> list[Cell]:
         """R01 stands in no table of rules: the engine computes it from the registry of flags."""
@@ -133,7 +156,12 @@ class FlagsDirective(ReferenceDirective):
 
     def _row(self, bench: Workbench, flag: Flag) -> list[Cell]:
         default: Cell = "—" if flag.default is None or flag.default == "" else code(_plain(flag.default))
-        return [self.target("flag", flag.name, flag.help[bench.language]), default, _runs(bench, flag), flag.help[bench.language]]
+        return [
+            self.target("flag", flag.name, flag.help[bench.language]),
+            default,
+            _runs(bench, flag),
+            flag.help[bench.language],
+        ]
 
 
 def _plain(value: object) -> str:
@@ -177,10 +205,17 @@ class DeviationsDirective(ReferenceDirective):
         facts = fact_table(bench.facts, argument)
         extras = {extra.flag: extra.value or "" for extra in (*recipe.training_flags, *recipe.serving_flags)}
         rows = [
-            (code(one.key), show(one.source_value), show(extras.get(one.key, facts.get(one.key))), bench.text(one.reason))
+            (
+                code(one.key),
+                show(one.source_value),
+                show(extras.get(one.key, facts.get(one.key))),
+                bench.text(one.reason),
+            )
             for one in recipe.deviations
         ]
-        yield table(self.heads(bench, "key", "source_value", "our_value", "reason"), rows, (26, 22, 14, 38), "deviations")
+        yield table(
+            self.heads(bench, "key", "source_value", "our_value", "reason"), rows, (26, 22, 14, 38), "deviations"
+        )
 
 
 class SourcesDirective(ReferenceDirective):
@@ -218,7 +253,13 @@ class RecipesDirective(ReferenceDirective):
         parallel = recipe.parallel
         name = reference("recipe", recipe.id, recipe.display, self.env.docname, literal=False)
         gpus = "CPU" if recipe.device == "cpu" else f"{recipe.nodes} × {recipe.gpus_per_node}"
-        return [name, recipe.size, gpus, f"{parallel.tp} / {parallel.pp} / {parallel.cp} / {parallel.ep}", str(recipe.engine.gpus)]
+        return [
+            name,
+            recipe.size,
+            gpus,
+            f"{parallel.tp} / {parallel.pp} / {parallel.cp} / {parallel.ep}",
+            str(recipe.engine.gpus),
+        ]
 
 
 DIRECTIVES: dict[str, type[ReferenceDirective]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-import snowballstemmer
+import snowballstemmer  # type: ignore[import-untyped]
 from sphinx.search import SearchLanguage
 from sphinx.search.en import SearchEnglish
 

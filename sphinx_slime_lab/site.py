@@ -1,8 +1,8 @@
 """Build both language trees of the documentation and serve them on this machine.
 
-    python -m sphinx_slime_lab.site build    write _site/zh, _site/en and _site/index.html; warnings are errors
-    python -m sphinx_slime_lab.site serve    serve _site on 127.0.0.1 and print the address
-    python -m sphinx_slime_lab.site lab      build, then serve
+python -m sphinx_slime_lab.site build    write _site/zh, _site/en and _site/index.html; warnings are errors
+python -m sphinx_slime_lab.site serve    serve _site on 127.0.0.1 and print the address
+python -m sphinx_slime_lab.site lab      build, then serve
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def build(root: Path, output: Path, jobs: str = "auto") -> None:
         ]  # fmt: skip
         done = subprocess.run(command, env={**os.environ, "SLIME_DOC_LANG": language}, check=False)
         if done.returncode:
-            raise SiteError(f"the {language} tree has warnings or errors (exit {done.returncode}); they are printed above")
+            raise SiteError(
+                f"the {language} tree has warnings or errors (exit {done.returncode}); they are printed above"
+            )
     write_entry(output)
     print(f"==> site: {output / 'index.html'}", flush=True)
 

@@ -62,5 +62,5 @@ def _content_location(directive: SphinxDirective, line: int) -> str:
     line = min(line, len(directive.content) - 1)
     source, offset = directive.content.info(line)
     if directive.content.info(0)[1] == 0:
-        offset = directive.get_source_info()[1] + directive.content_offset + line
-    return f"{source}:{offset + 1}"
+        offset = (directive.get_source_info()[1] or 0) + directive.content_offset + line
+    return f"{source}:{(offset or 0) + 1}"

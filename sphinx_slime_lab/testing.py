@@ -1,8 +1,8 @@
 """Build a small documentation project in a test and look at what came out.
 
-    with site_builder(tmp_path, roots=Path("tests/roots")) as build:
-        built = build("basic", buildername="html")
-        assert "experiment.sh" in built.text("index.html")
+with site_builder(tmp_path, roots=Path("tests/roots")) as build:
+    built = build("basic", buildername="html")
+    assert "experiment.sh" in built.text("index.html")
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ def site_builder(folder: Path, roots: Path) -> Iterator[Build]:
             source = folder / f"source{number}"
             shutil.copytree(roots / root, source)
         app = SphinxTestApp(
-            buildername, srcdir=source, builddir=output or folder / f"output{number}", confoverrides=overrides, parallel=parallel
+            buildername,
+            srcdir=source,
+            builddir=output or folder / f"output{number}",
+            confoverrides=overrides,
+            parallel=parallel,
         )
         try:
             app.build()

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sphinx.errors import ConfigError
+
 from slime.config import REGISTRY
-from slime.experiment.catalog import Catalog, load_catalog
 from slime.experiment.argument_table import ArgumentLine
-from slime.experiment.facts import Facts, default_root
+from slime.experiment.catalog import Catalog, load_catalog
+from slime.experiment.errors import CatalogError
+from slime.experiment.facts import FactError, Facts, default_root
 from slime.experiment.facts_schema import Words
 from slime.experiment.layout import Layout
 from slime.experiment.schema import ChoiceField
 from slime.experiment.tables import Scalar, State, Tables
 from slime.experiment.texts import Text, nearest
 from slime.experiment.validation import Accounting, Finding
-
 from sphinx_slime_lab import config as lab_config
+from sphinx_slime_lab.domain import slime_domain
 from sphinx_slime_lab.locale import Language, language_of, word
 
 if TYPE_CHECKING:
@@ -107,7 +109,7 @@ class Workbench:
 
     def note_reader(self, env: BuildEnvironment) -> None:
         """Record that the current document depends on the data."""
-        env.domains["slime"].data["readers"][env.docname] = True
+        slime_domain(env).readers[env.docname] = True
         for path in self.dependencies:
             env.note_dependency(path)
 
@@ -135,15 +137,15 @@ class Workbench:
 
     def unknown(self, kind: str, target: str) -> str | None:
         """Return a sentence when the data have no such recipe, field, rule or flag."""
-        known: Mapping[str, Any] = {
-            "recipe": self.facts.launch,
-            "field": self.tables.by_name,
-            "rule": {"R01": None, **{rule.id: None for rule in self.tables.rules}},
-            "flag": REGISTRY,
-        }[kind]
-        if target in known:
+        known: dict[str, list[str]] = {
+            "recipe": list(self.facts.launch),
+            "field": list(self.tables.by_name),
+            "rule": ["R01", *(rule.id for rule in self.tables.rules)],
+            "flag": list(REGISTRY),
+        }
+        if target in known[kind]:
             return None
-        close = nearest(target, known)
+        close = nearest(target, known[kind])
         return f"there is no {kind} {target!r}" + (f"; did you mean {close}?" if close else "")
 
 
@@ -167,4 +169,7 @@ def workbench_of(env: BuildEnvironment) -> Workbench:
 def open_workbench(app: Sphinx) -> None:
     """Read the data afresh at the start of a build: a later build in one process may find another commit."""
     _open.cache_clear()
-    workbench(app.config)
+    try:
+        workbench(app.config)
+    except (CatalogError, FactError) as error:
+        raise ConfigError(f"the data of the lab cannot be used:\n{error}") from error

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docutils import nodes
-from slime.experiment.validation import Finding
 
+from slime.experiment.validation import Finding
 from sphinx_slime_lab import nodes as ours
 from sphinx_slime_lab.locale import Language, word
 from sphinx_slime_lab.render.svg import draw
@@ -118,7 +118,9 @@ def files(bench: Workbench, experiment: Experiment, uid: str, docname: str) -> o
 
 def _file(bench: Workbench, experiment: Experiment, name: str, content: str, uid: str, docname: str) -> ours.lab_file:
     suffix = name[name.rindex(".") :]
-    block = nodes.literal_block(content, content, language=_FILE_LANGUAGES.get(suffix, "text"), classes=["slime-lab__code"])
+    block = nodes.literal_block(
+        content, content, language=_FILE_LANGUAGES.get(suffix, "text"), classes=["slime-lab__code"]
+    )
     caption = ours.lab_caption("", "", nodes.literal("", name))
     node = ours.lab_file("", caption, block, filename=name, content=content, uid=uid, docname=docname)
     if name == "experiment.sh":

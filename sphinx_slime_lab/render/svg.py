@@ -11,7 +11,6 @@ from html import escape
 from typing import Any
 
 from slime.experiment.layout import Layout, Shape
-
 from sphinx_slime_lab.locale import Language
 
 ROUND = 6
@@ -27,7 +26,8 @@ def draw(layout: Layout, uid: str, language: Language) -> str:
     title, description = f"{uid}-picture-title", f"{uid}-picture-description"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}" '
-        f'width="{layout.width * 5 // 4}" height="{layout.height * 5 // 4}" role="img" aria-labelledby="{title} {description}">',
+        f'width="{layout.width * 5 // 4}" height="{layout.height * 5 // 4}" '
+        f'role="img" aria-labelledby="{title} {description}">',
         f'<title id="{title}">{escape(layout.title.get(language))}</title>',
         f'<desc id="{description}">{escape(layout.description.get(language))}</desc>',
     ]

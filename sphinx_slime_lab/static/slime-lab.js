@@ -635,13 +635,20 @@ function change(tables, state, name, value) {
   const linked = [];
   if (name === "model") {
     const model = tables.data.models[/** @type {string} */ (read.value)];
-    linked.push(...assign(tables, after, model.defaults, fill(messages.follows_model, model.facts)));
+    const old = tables.data.models[/** @type {string} */ (before)];
+    linked.push(...assign(tables, after, followed(tables, after, old, model), fill(messages.follows_model, model.facts)));
   }
   for (const row of tables.data.transitions) {
     if (row.on === name) linked.push(...apply(tables, after, row, { before }));
   }
   linked.push(...normalise(tables, after));
   return { state: after, linked: merge(linked) };
+}
+
+function followed(tables, state, old, next) {
+  const follows = (/** @type {string} */ name) =>
+    !tables.byName.get(name).keep_edited || state[name] === old.defaults[name];
+  return Object.fromEntries(Object.entries(next.defaults).filter(([name]) => follows(name)));
 }
 
 function normalise(tables, state) {

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from slime.experiment.facts import default_root
 from sphinx_slime_lab.testing import Build, Built, site_builder
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from sphinx_slime_lab.assets import outdated
 from sphinx_slime_lab.testing import Build, Built
 from sphinx_slime_lab.workbench import workbench

@@ -55,7 +55,10 @@ def test_shell_of_page_file_and_engine_are_the_same_bytes(build: Build, recipes:
 
 def test_scripts_only_where_a_lab_is_live(site: Built) -> None:
     """Only pages with a ``lab`` load the scripts; a recipe stands still."""
-    live = {name: "slime-lab-data.js" in site.text(name) for name in ("index.html", "rest.html", "recipes.html", "plain.html")}
+    live = {
+        name: "slime-lab-data.js" in site.text(name)
+        for name in ("index.html", "rest.html", "recipes.html", "plain.html")
+    }
     assert live == {"index.html": True, "rest.html": True, "recipes.html": False, "plain.html": False}
     assert not re.search(r'<script[^>]*type="module"', site.text("index.html"))
 
@@ -112,7 +115,7 @@ def test_references_resolve(site: Built) -> None:
     assert '<span class="slime-fact">8</span>' in page
     assert 'href="index.html#lab"' in site.text("plain.html")
     index = site.text("searchindex.js")
-    assert '"slime:lab"' in index and '"slime:recipe"' in index and "home-lab" in index
+    assert '"slime:lab"' in index and '"slime:recipe"' in index and "The lab" in index
 
 
 def test_page_data_is_safe_json(site: Built) -> None:
@@ -128,7 +131,9 @@ def test_hostile_text_stays_text(build: Build, tmp_path: Path) -> None:
     source = tmp_path / "hostile"
     source.mkdir()
     (source / "conf.py").write_text('extensions = ["sphinx_slime_lab"]\n')
-    (source / "index.rst").write_text(f"T\n=\n\n.. lab::\n   :name: x\n\n   model: tiny\n   save: {json.dumps(hostile)}\n")
+    (source / "index.rst").write_text(
+        f"T\n=\n\n.. lab::\n   :name: x\n\n   model: tiny\n   save: {json.dumps(hostile)}\n"
+    )
     built = build("", source=source)
     page = Page(built.text("index.html"))
     assert not any(tag == "img" and attrs.get("src") == "x" for tag, attrs in page.tags)
