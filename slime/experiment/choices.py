@@ -20,6 +20,8 @@ from slime.experiment.schema import ChoiceField, Transition
 from slime.experiment.tables import Scalar, State, Tables
 from slime.experiment.texts import Text, both, clean, fill, is_well_formed, nearest, shorten
 
+MAXIMUM_FOREIGN = 64
+"""Foreign keys that are named one by one: finding the nearest name takes time, and nobody reads thousands."""
 IgnoredKind = Literal["unknown", "invalid", "retired", "cleaned", "reset", "private"]
 
 
@@ -183,12 +185,15 @@ def _take(choice: ChoiceField, value: Any, state: State, ignored: list[Ignored])
 def _foreign_keys(tables: Tables, keys: list[str]) -> list[Ignored]:
     retired = {one.name: one for one in tables.retired}
     found = []
-    for key in sorted(keys):
+    for key in sorted(keys)[:MAXIMUM_FOREIGN]:
         if key in retired:
             found.append(Ignored(key, "retired", both(retired[key].why), None))
         else:
             reason = fill(MESSAGES["unknown"], {"key": shorten(key)})
             found.append(Ignored(shorten(key), "unknown", reason, nearest(key, tables.by_name)))
+    if len(keys) > MAXIMUM_FOREIGN:
+        more = len(keys) - MAXIMUM_FOREIGN
+        found.append(Ignored("…", "unknown", fill(MESSAGES["more_unknown"], {"more": more}), None))
     return found
 
 

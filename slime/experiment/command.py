@@ -1,4 +1,6 @@
-"""``slime lab``: check an experiment, render its files, list the models, print the JSON Schema.
+"""``slime lab``: check an experiment, render its files, compare two, print links, models and the JSON Schema.
+
+Wherever a file of choices is read, a link of the page will do as well.
 
 Exit codes: 0 clean, 1 findings of severity error, 2 unusable input. ``python -m slime.experiment`` is the same command.
 """
@@ -16,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from slime.experiment.catalog import Catalog, load_catalog
-from slime.experiment.errors import ExperimentError, InputError
+from slime.experiment.comparison_text import comparison_lines
+from slime.experiment.errors import ExperimentError, InputError, LoadError
 from slime.experiment.facts import FactError
 from slime.experiment.reading import Choices, read_choices
 from slime.experiment.tables import State
@@ -39,13 +42,20 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def _add_commands(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
     commands = parser.add_subparsers(dest="lab_command", required=True, metavar="COMMAND")
+    source = "YAML or JSON: a flat mapping of choices, or an experiment.json; or a link of the page"
     check = commands.add_parser("check", help="judge a file of choices")
-    check.add_argument("file", type=Path, help="YAML or JSON: a flat mapping of choices, or an experiment.json")
+    check.add_argument("file", help=source)
     render = commands.add_parser("render", help="write experiment.sh and the other files")
-    render.add_argument("file", type=Path, help="YAML or JSON: a flat mapping of choices, or an experiment.json")
+    render.add_argument("file", help=source)
     render.add_argument("-o", "--output", type=Path, required=True, help="folder to write into; made if it is absent")
+    compare = commands.add_parser("compare", help="what differs between two experiments")
+    compare.add_argument("a", metavar="A", help=source)
+    compare.add_argument("b", metavar="B", help=source)
+    link = commands.add_parser("link", help="print the link of an experiment, without paths, addresses and hooks")
+    link.add_argument("file", help=source)
+    link.add_argument("--a", metavar="A", help="a second experiment, to be compared with")
     models = commands.add_parser("models", help="list the recipes")
-    for one in (check, render, models):
+    for one in (check, render, compare, link, models):
         one.add_argument("--json", action="store_true", help="print JSON")
         one.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the messages (default: en)")
     commands.add_parser("schema", help="print the JSON Schema of experiment.json")
@@ -60,8 +70,11 @@ def run(args: argparse.Namespace) -> int:
             return CLEAN
         if args.lab_command == "models":
             return _models(catalog, as_json=args.json)
-        choices = read_choices(args.file)
-        return _check(catalog, choices, args) if args.lab_command == "check" else _render(catalog, choices, args)
+        command = {"check": _check, "render": _render, "compare": _compare, "link": _link}[args.lab_command]
+        return command(catalog, args)
+    except LoadError as error:
+        print(error.reason.get(args.lang), file=sys.stderr)
+        return UNUSABLE
     except (ExperimentError, FactError) as error:
         print(error, file=sys.stderr)
         return UNUSABLE
@@ -72,6 +85,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="slime lab", description="Check and render experiments, without a GPU.")
     _add_commands(parser)
     return run(parser.parse_args(argv))
+
+
+def _read(catalog: Catalog, source: str, language: str) -> Choices:
+    """A file, or the experiment of a link. Raises ``InputError``, also when a part of the link cannot be used."""
+    received = catalog.receive(source)
+    if received is None:
+        return read_choices(Path(source))
+    choices = Choices(received.b.state, "link", {})
+    if received.b.ignored:
+        raise InputError("\n".join(choices.message(one, language) for one in received.b.ignored))
+    return choices
 
 
 def _usable_state(catalog: Catalog, choices: Choices, language: str) -> State:
@@ -86,7 +110,8 @@ def _usable_state(catalog: Catalog, choices: Choices, language: str) -> State:
     return result.state
 
 
-def _check(catalog: Catalog, choices: Choices, args: argparse.Namespace) -> int:
+def _check(catalog: Catalog, args: argparse.Namespace) -> int:
+    choices = _read(catalog, args.file, args.lang)
     state = _usable_state(catalog, choices, args.lang)
     validation = catalog.validate(state)
     if args.json:
@@ -133,8 +158,35 @@ def _totals(totals: Accounting, device: str, language: str) -> str:
     )
 
 
-def _render(catalog: Catalog, choices: Choices, args: argparse.Namespace) -> int:
+def _compare(catalog: Catalog, args: argparse.Namespace) -> int:
+    """Print what differs. Exit 0 whether or not anything does: two experiments may be meant to differ."""
+    states = [_usable_state(catalog, _read(catalog, source, args.lang), args.lang) for source in (args.a, args.b)]
+    comparison = catalog.compare(*states)
+    if args.json:
+        print(json.dumps(asdict(comparison), ensure_ascii=False, indent=2))
+        return CLEAN
+    print("\n".join(comparison_lines(comparison, args.lang)))
+    return CLEAN
+
+
+def _link(catalog: Catalog, args: argparse.Namespace) -> int:
+    """Print the fragment of the address; what it leaves out is named on stderr."""
+    state = _usable_state(catalog, _read(catalog, args.file, args.lang), args.lang)
+    a = None if args.a is None else _usable_state(catalog, _read(catalog, args.a, args.lang), args.lang)
+    shared = catalog.share(state, a)
+    if args.json:
+        print(json.dumps(asdict(shared), ensure_ascii=False, indent=2))
+        return CLEAN
+    names = ", ".join(dict.fromkeys([*shared.withheld, *shared.withheld_a]))
+    if names:
+        print(f"不在链接里：{names}" if args.lang == "zh" else f"not in the link: {names}", file=sys.stderr)
+    print(f"#{shared.fragment}")
+    return CLEAN
+
+
+def _render(catalog: Catalog, args: argparse.Namespace) -> int:
     """Write the files. With errors only ``experiment.json`` is written, because the scripts would not run."""
+    choices = _read(catalog, args.file, args.lang)
     state = _usable_state(catalog, choices, args.lang)
     validation = catalog.validate(state)
     files = catalog.artifacts(state, catalog.provenance())

@@ -19,10 +19,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from slime.experiment.errors import ExpressionError
-from slime.experiment.functions import FUNCTIONS, SAFE_INTEGER, call, check_arity, want_int
+from slime.experiment.evaluation import Run, compiled
+from slime.experiment.functions import FUNCTIONS, check_arity
 
 Value: TypeAlias = "int | bool | str | list[Value] | None"
 Tree: TypeAlias = "list[Any]"
@@ -43,6 +45,10 @@ class Expression:
     text: str
     tree: Tree
 
+    @cached_property
+    def _run(self) -> Run:
+        return compiled(self.tree)
+
     def names(self) -> set[str]:
         """Every variable the expression reads."""
         return set(_variables(self.tree))
@@ -50,7 +56,8 @@ class Expression:
     def evaluate(self, names: Mapping[str, Value]) -> Value:
         """The value under ``names``. Raises ``ExpressionError`` with the expression's text in the message."""
         try:
-            return evaluate(self.tree, names)
+            value: Value = self._run(names)
+            return value
         except ExpressionError as error:
             raise ExpressionError(error.code, f"{error} (in the expression: {self.text})") from None
 
@@ -118,55 +125,7 @@ def _variables(tree: Tree) -> list[str]:
     return [name for part in tree[1:] for name in _variables(part)]
 
 
-def _want_bool(value: Value) -> bool:
-    if not isinstance(value, bool):
-        raise ExpressionError("type", f"expected true or false, got {value!r}")
-    return value
-
-
-def _same(left: Value, right: Value) -> bool:
-    return type(left) is type(right) and not isinstance(left, list) and left == right
-
-
 def evaluate(tree: Tree, names: Mapping[str, Value]) -> Value:
     """Evaluate a parsed ``tree`` under ``names``. Raises ``ExpressionError``; never anything else."""
-    operator, *parts = tree
-    if operator == "lit":
-        return parts[0]
-    if operator == "var":
-        if parts[0] not in names:
-            raise ExpressionError("name", f"unknown name {parts[0]}")
-        return names[parts[0]]
-    if operator == "if":
-        return evaluate(parts[1] if _want_bool(evaluate(parts[0], names)) else parts[2], names)
-    if operator == "and":
-        return all(_want_bool(evaluate(part, names)) for part in parts)
-    if operator == "or":
-        return any(_want_bool(evaluate(part, names)) for part in parts)
-    values = [evaluate(part, names) for part in parts]
-    if operator == "list":
-        return values
-    if operator == "not":
-        return not _want_bool(values[0])
-    if operator in ("==", "!="):
-        return _same(values[0], values[1]) == (operator == "==")
-    if operator in ("in", "not in"):
-        if not isinstance(values[1], list):
-            raise ExpressionError("type", f"expected a list after {operator!r}, got {values[1]!r}")
-        return any(_same(values[0], item) for item in values[1]) == (operator == "in")
-    if operator in FUNCTIONS:
-        return call(operator, values)
-    return _arithmetic(operator, want_int(values[0]), want_int(values[1]))
-
-
-def _arithmetic(operator: str, left: int, right: int) -> int | bool:
-    if operator in ("<", "<=", ">", ">="):
-        return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[operator]
-    if operator in ("//", "%"):
-        if right <= 0:
-            raise ExpressionError("zero", f"{operator} needs a positive divisor, got {right}")
-        return left // right if operator == "//" else left % right
-    result = left + right if operator == "+" else left - right if operator == "-" else left * right
-    if abs(result) > SAFE_INTEGER:
-        raise ExpressionError("range", f"{left} {operator} {right} leaves the range of exact integers")
-    return result
+    value: Value = compiled(tree)(names)
+    return value

@@ -14,6 +14,7 @@ MESSAGES: dict[str, Text] = {
         "The schema of this experiment.json is {got}; 1 and 2 can be read here.",
     ),
     "unknown": Text("没有名为 {key} 的选项。", "There is no choice named {key}."),
+    "more_unknown": Text("另有 {more} 个键不是选项。", "{more} more keys are no choices."),
     "wrong_type": Text(
         "{key} 需要{wanted}，这里是{got}；值不作任何转换。", "{key} takes {wanted}, not {got}; nothing is converted."
     ),

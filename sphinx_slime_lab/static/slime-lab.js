@@ -503,6 +503,8 @@ const { namesOf } = m5;
 const { byCodePoint, clean, fill, isWellFormed, nearest, shorten } = m7;
 
 
+const MAXIMUM_FOREIGN = 64;
+
 function kindOf(value) {
   if (value === null || value === undefined) return "kind_null";
   if (typeof value === "boolean") return "kind_bool";
@@ -611,12 +613,18 @@ function take(tables, choice, value, state, ignored) {
 }
 
 function foreignKeys(tables, keys) {
-  return keys.sort(byCodePoint).map((key) => {
+  const found = keys.sort(byCodePoint).slice(0, MAXIMUM_FOREIGN).map((key) => {
     const retired = tables.data.retired.find((/** @type {any} */ one) => one.name === key);
     if (retired !== undefined) return { key, kind: "retired", reason: retired.why, nearest: null };
     const reason = fill(tables.data.messages.unknown, { key: shorten(key) });
     return { key: shorten(key), kind: "unknown", reason, nearest: nearest(key, tables.byName.keys()) };
   });
+  const more = keys.length - MAXIMUM_FOREIGN;
+  if (more > 0) {
+    const reason = fill(tables.data.messages.more_unknown, { more });
+    found.push({ key: "…", kind: "unknown", reason, nearest: null });
+  }
+  return found;
 }
 
 function change(tables, state, name, value) {

@@ -113,6 +113,14 @@ def test_size_depth_and_number_of_keys_are_limited(catalog: Catalog) -> None:
     _same_in_javascript(catalog, [fits, *texts])
 
 
+def test_thousands_of_foreign_keys_are_counted_not_named(catalog: Catalog) -> None:
+    raw = {"nodes": 2, "step": 1, **{f"é{index:05}": 1 for index in range(20_000)}}
+    result = catalog.sanitise(raw)
+    assert len(result.ignored) == 65
+    assert result.ignored[-1].reason.en == "19937 more keys are no choices."
+    assert ask(catalog.to_json(), [["sanitise", raw]]) == [canonical({"value": result})]
+
+
 def test_hostile_values_do_no_harm(catalog: Catalog) -> None:
     texts = [
         '{"__proto__": {"polluted": true}, "constructor": {"prototype": {"x": 1}}, "nodes": 2}',

@@ -14,6 +14,9 @@ import { byCodePoint, clean, fill, isWellFormed, nearest, shorten } from "./text
 /** @typedef {{field: string, before: Scalar, after: Scalar, announce: Text}} Linked */
 /** @typedef {{ok: true, value: Scalar} | {ok: false, reason: Text, nearest: string | null}} Read */
 
+/** Foreign keys that are named one by one: finding the nearest name takes time, and nobody reads thousands. */
+const MAXIMUM_FOREIGN = 64;
+
 /**
  * The key of the sentence that says what a foreign value is.
  * @param {any} value
@@ -183,12 +186,18 @@ function take(tables, choice, value, state, ignored) {
  * @returns {Ignored[]}
  */
 function foreignKeys(tables, keys) {
-  return keys.sort(byCodePoint).map((key) => {
+  const found = keys.sort(byCodePoint).slice(0, MAXIMUM_FOREIGN).map((key) => {
     const retired = tables.data.retired.find((/** @type {any} */ one) => one.name === key);
     if (retired !== undefined) return { key, kind: "retired", reason: retired.why, nearest: null };
     const reason = fill(tables.data.messages.unknown, { key: shorten(key) });
     return { key: shorten(key), kind: "unknown", reason, nearest: nearest(key, tables.byName.keys()) };
   });
+  const more = keys.length - MAXIMUM_FOREIGN;
+  if (more > 0) {
+    const reason = fill(tables.data.messages.more_unknown, { more });
+    found.push({ key: "…", kind: "unknown", reason, nearest: null });
+  }
+  return found;
 }
 
 /**
