@@ -1,8 +1,8 @@
 """Bundle the ES modules of ``js/src`` into the one classic script that pages load.
 
-Browsers refuse ES modules on ``file://``, so the site ships a classic script. The bundle is committed; a test
-rebuilds it and compares. Only the forms of import and export that the sources use are understood; anything else
-is refused by name, never passed through.
+Browsers refuse ES modules on ``file://``, so the site ships a classic script, shortened by ``tdewolff-minify``. The
+bundle is committed; a test rebuilds it and compares, so building the docs needs no minifier. Only the forms of
+import and export that the sources use are understood; anything else is refused by name, never passed through.
 
     python -m sphinx_slime_lab.bundle          write static/slime-lab.js
     python -m sphinx_slime_lab.bundle --check  exit 1 when the committed file is stale
@@ -25,8 +25,6 @@ _HEADER = "/* Built by `python -m sphinx_slime_lab.bundle` from js/src; edit the
 _IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"(\.[^"]+)";[ \t]*\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 _EXPORT_LIST = re.compile(r"^export \{([^}]*)\};[ \t]*\n", re.MULTILINE)
-_COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
-"""A comment that has its lines to itself; the sources keep them, readers of the page need not load them."""
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -42,11 +40,20 @@ class _Bundle:
 
 
 def build(entry: Path = ENTRY) -> str:
-    """Return the bundle of ``entry`` and everything that it imports, dependencies first."""
+    """Return the shortened bundle of ``entry``. Raises `BundleError` where the minifier is not installed."""
+    try:
+        import minify
+    except ImportError as error:
+        raise BundleError("the bundle is shortened by tdewolff-minify: pip install -e '.[dev]'") from error
+    return _HEADER + str(minify.string("text/javascript", join(entry))) + "\n"
+
+
+def join(entry: Path = ENTRY) -> str:
+    """Return ``entry`` and everything that it imports as one readable script, dependencies first."""
     bundle = _Bundle()
     _add(entry.resolve(), bundle)
     names = {path: f"m{number}" for number, path in enumerate(bundle.order)}
-    parts = [_HEADER, '(() => {\n"use strict";\n']
+    parts = ['(() => {\n"use strict";\n']
     for path in bundle.order:
         body = re.sub(r"\{\{module:(.+?)\}\}", lambda match: names[Path(match.group(1))], bundle.bodies[path])
         label = path.relative_to(entry.resolve().parent.parent).as_posix()
@@ -78,7 +85,6 @@ def _body(path: Path, text: str) -> str:
         names = ", ".join(part.strip().replace(" as ", ": ") for part in match.group(1).split(",") if part.strip())
         return f"const {{ {names} }} = {{{{module:{target}}}}};\n"
 
-    text = _COMMENT.sub("", text)
     exports = [match.group(1) for match in _EXPORT.finditer(text)]
     for match in _EXPORT_LIST.finditer(text):
         exports += [part.strip() for part in match.group(1).split(",") if part.strip()]
