@@ -53,6 +53,8 @@ slime_lab_trees = {
     "zh": {"source": "docs/zh", "url": "../zh"},
     "en": {"source": "docs/en", "url": "../en"},
 }
+# Where a published site shows one data file at one commit; empty leaves the paths unlinked.
+slime_lab_source_url = os.environ.get("SLIME_DOC_SOURCE_URL", "")
 
 # Fonts of the reader's system only, with one for Chinese on each platform.
 _sans = (

@@ -51,6 +51,7 @@ def data_script(app: Sphinx) -> str:
         "language": language_of(app.config),
         "project": options.storage or app.config.project,
         "provenance": bench.provenance,
+        "source_url": bench.source_url,
         "words": words(language_of(app.config)),
     }
     return f"window.SlimeLabData = {json_block(data)};\n"

@@ -34,6 +34,13 @@ def _check_name(value: Any) -> None:
         raise OptionError(f"{value!r} must be a text without ':', slashes or line breaks")
 
 
+def _check_source_url(value: Any) -> None:
+    if not isinstance(value, str):
+        raise OptionError(f"{value!r} must be a text")
+    if value and not (value.startswith("https://") and "{commit}" in value and "{path}" in value):
+        raise OptionError(f"{value!r} must start with https:// and contain {{commit}} and {{path}}")
+
+
 def _check_trees(value: Any) -> None:
     if value is None:
         return
@@ -61,6 +68,13 @@ class LabConfig:
         "env",
         "Checkout that provenance names (default: the parent of `recipes`).",
         (str, type(None)),
+    )
+    source_url: str = _option(
+        "",
+        _check_source_url,
+        "env",
+        "Address of one source file at one commit, with {commit} and {path} (default: paths are not linked).",
+        (str,),
     )
     storage: str = _option(
         "", _check_name, "html", "Name under which the browser keeps the choices (default: the project).", (str,)

@@ -20,6 +20,7 @@ from sphinx_slime_lab.domain import slime_domain
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.messages import warn
 from sphinx_slime_lab.render import parts
+from sphinx_slime_lab.render.provenance import provenance
 from sphinx_slime_lab.source import Source, SourceError, from_file, inline, names_file
 from sphinx_slime_lab.workbench import Workbench, workbench_of
 
@@ -100,6 +101,7 @@ class ExperimentDirective(SphinxDirective):
         node += parts.live(bench, experiment, uid, docname)
         node += parts.choices(bench, experiment, docname)
         node += parts.files(bench, experiment, uid, docname)
+        node += provenance(bench, experiment)
         return [node]
 
     def title(self, bench: Workbench, state: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ lab                       one experiment; attributes: uid, name, title, state, i
   lab_details             lab_summary, table of the choices
   lab_files
     lab_file              lab_caption, literal_block, lab_details with the reason of every line
+  lab_details             lab_summary, paragraphs and tables of the provenance
 """
 
 from __future__ import annotations

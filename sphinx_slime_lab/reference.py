@@ -37,6 +37,7 @@ class ReferenceDirective(SphinxDirective):
 
     has_content = False
     optional_arguments = 1
+    classes: ClassVar[tuple[str, ...]] = ()
     argument_kind: ClassVar[str] = ""
     """What the argument is: empty, ``severity`` or ``recipe``."""
 
@@ -52,7 +53,7 @@ class ReferenceDirective(SphinxDirective):
             close = nearest(argument, known) or ", ".join(known) or "no argument"
             warn(f"{self.name}: {argument!r} is not known here; write {close}", "reference", self.get_location())
             return []
-        holder = nodes.container("", *self.tables(bench, argument), classes=["slime-reference"])
+        holder = nodes.container("", *self.tables(bench, argument), classes=["slime-reference", *self.classes])
         holder["support_smartquotes"] = False
         return [holder]
 
@@ -75,6 +76,8 @@ class ReferenceDirective(SphinxDirective):
 
 class ChoicesDirective(ReferenceDirective):
     """Every choice with its values, default and meaning."""
+
+    classes = ("slime-reference--wide",)
 
     def tables(self, bench: Workbench, argument: str) -> Iterator[nodes.Node]:
         """Yield one captioned table for each step."""
@@ -116,6 +119,7 @@ def _accepted(bench: Workbench, choice: ChoiceField) -> Cell:
 class RulesDirective(ReferenceDirective):
     """Every rule with its condition and sentence."""
 
+    classes = ("slime-reference--wide",)
     argument_kind = "severity"
 
     def tables(self, bench: Workbench, argument: str) -> Iterator[nodes.Node]:
@@ -145,6 +149,8 @@ class RulesDirective(ReferenceDirective):
 
 class FlagsDirective(ReferenceDirective):
     """The runtime's registry, and what of it runs today."""
+
+    classes = ("slime-reference--wide",)
 
     def tables(self, bench: Workbench, argument: str) -> Iterator[nodes.Node]:
         """Yield one captioned table for each group of flags."""

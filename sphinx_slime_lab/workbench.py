@@ -61,6 +61,7 @@ class Workbench:
     language: Language
     root: Path
     repository: Path
+    source_url: str = ""
 
     @property
     def tables(self) -> Tables:
@@ -150,15 +151,15 @@ class Workbench:
 
 
 @lru_cache(maxsize=8)
-def _open(recipes: str | None, repository: str | None, language: Language) -> Workbench:
+def _open(recipes: str | None, repository: str | None, source_url: str, language: Language) -> Workbench:
     root = Path(recipes) if recipes else default_root()
-    return Workbench(load_catalog(root), language, root, Path(repository) if repository else root.parent)
+    return Workbench(load_catalog(root), language, root, Path(repository) if repository else root.parent, source_url)
 
 
 def workbench(config: Config) -> Workbench:
     """Return the workbench of a Sphinx configuration."""
     options = lab_config.read(config)
-    return _open(options.recipes, options.repository, language_of(config))
+    return _open(options.recipes, options.repository, options.source_url, language_of(config))
 
 
 def workbench_of(env: BuildEnvironment) -> Workbench:

@@ -30,6 +30,11 @@ def _table() -> dict[str, dict[str, str]]:
     return table
 
 
+def has_word(key: str) -> bool:
+    """Tell whether the table has a text of this key."""
+    return key in _table()
+
+
 def word(language: Language, key: str, **slots: object) -> str:
     """Return one text with its ``{slots}`` filled. Raises ``KeyError`` for an unknown key."""
     return _table()[key][language].format(**slots)
