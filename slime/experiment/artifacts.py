@@ -76,9 +76,7 @@ def sort_keys(value: Any) -> Any:
     return [sort_keys(one) for one in value] if isinstance(value, list) else value
 
 
-def experiment_json(
-    tables: Tables, state: State, validation: Validation, provenance: Mapping[str, Any] | None
-) -> str:
+def experiment_json(tables: Tables, state: State, validation: Validation, provenance: Mapping[str, Any] | None) -> str:
     """``experiment.json``, schema 2: two spaces of indent and a final newline. It holds private choices too."""
     record = {
         "schema": SCHEMA,

@@ -87,7 +87,5 @@ def test_the_module_is_the_command() -> None:
         (4, 9, 20, False),
     ],
 )
-def test_what_is_periodic_happens_on_its_rounds(
-    interval: int | None, round_id: int, last: int, expected: bool
-) -> None:
+def test_what_is_periodic_happens_on_its_rounds(interval: int | None, round_id: int, last: int, expected: bool) -> None:
     assert due(interval, round_id, last) is expected
