@@ -21,6 +21,8 @@ from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.messages import warn
 from sphinx_slime_lab.render import parts
 from sphinx_slime_lab.render.provenance import provenance
+from sphinx_slime_lab.render.run import run_steps
+from sphinx_slime_lab.render.tour import tour
 from sphinx_slime_lab.source import Source, SourceError, from_file, inline, names_file
 from sphinx_slime_lab.workbench import Workbench, workbench_of
 
@@ -98,9 +100,12 @@ class ExperimentDirective(SphinxDirective):
         self.register(node, name, uid, title)
         docname = self.env.docname
         node += ours.lab_caption("", "", nodes.strong("", title))
+        if "tour" in self.options:
+            node += tour(bench, uid)
         node += parts.live(bench, experiment, uid, docname)
         node += parts.choices(bench, experiment, docname)
         node += parts.files(bench, experiment, uid, docname)
+        node += run_steps(bench, experiment)
         node += provenance(bench, experiment)
         return [node]
 
@@ -137,10 +142,11 @@ class ExperimentDirective(SphinxDirective):
 
 
 class LabDirective(ExperimentDirective):
-    """``lab``: one experiment, live in the browser."""
+    """``lab``: one experiment, live in the browser; ``:tour:`` adds the walk through one round."""
 
     kind = "lab"
     interactive = True
+    option_spec: ClassVar[OptionSpec] = {**ExperimentDirective.option_spec, "tour": directives.flag}
 
 
 class RecipeDirective(ExperimentDirective):

@@ -63,7 +63,7 @@ def _visit_live(translator: Any, node: nodes.Element) -> None:
 
 
 def _visit_picture(translator: Any, node: nodes.Element) -> None:
-    translator.body.append(f'<figure class="slime-lab__picture">\n{node["svg"]}</figure>\n')
+    translator.body.append(f'<figure class="{node["css"]}">\n{node["svg"]}</figure>\n')
     raise nodes.SkipNode
 
 

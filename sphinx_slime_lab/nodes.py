@@ -10,6 +10,7 @@ lab                       one experiment; attributes: uid, name, title, state, i
   lab_details             lab_summary, table of the choices
   lab_files
     lab_file              lab_caption, literal_block, lab_details with the reason of every line
+  lab_block("run")        enumerated_list of the steps to run the files
   lab_details             lab_summary, paragraphs and tables of the provenance
 """
 
@@ -32,7 +33,7 @@ class lab_live(nodes.General, nodes.Element):
 
 
 class lab_picture(nodes.General, nodes.Element):
-    """The GPU layout as a drawing list; it has no children, since the table next to it has the same facts."""
+    """A drawing: ``svg`` and its class ``css``. No children: the same facts stand next to it as words."""
 
 
 class lab_block(nodes.General, nodes.Element):

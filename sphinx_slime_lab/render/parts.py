@@ -18,7 +18,7 @@ _FILE_LANGUAGES = {".sh": "bash", ".yaml": "yaml", ".json": "json"}
 def live(bench: Workbench, experiment: Experiment, uid: str, docname: str) -> ours.lab_live:
     """Return picture, totals, findings and the picture's facts as a table."""
     language = bench.language
-    picture = ours.lab_picture(svg=draw(experiment.layout, uid, language))
+    picture = ours.lab_picture(svg=draw(experiment.layout, uid, language), css="slime-lab__picture")
     return ours.lab_live(
         "",
         picture,

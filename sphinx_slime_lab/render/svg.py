@@ -31,7 +31,7 @@ def draw(layout: Layout, uid: str, language: Language) -> str:
         f'<title id="{title}">{escape(layout.title.get(language))}</title>',
         f'<desc id="{description}">{escape(layout.description.get(language))}</desc>',
     ]
-    parts += [_element(mark) for shape in layout.shapes for mark in marks(shape, language)]
+    parts += [element(mark) for shape in layout.shapes for mark in marks(shape, language)]
     return "\n".join([*parts, "</svg>\n"])
 
 
@@ -87,7 +87,8 @@ def _label(shape: Shape, language: Language) -> str:
     return "" if shape.label is None else shape.label.get(language)
 
 
-def _element(mark: Mark) -> str:
+def element(mark: Mark) -> str:
+    """Return one mark as text."""
     tag, attributes, text = mark
     written = "".join(f' {name}="{escape(str(value))}"' for name, value in attributes.items())
     return f"<{tag}{written}>{escape(text)}</{tag}>" if text else f"<{tag}{written}/>"
