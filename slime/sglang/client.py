@@ -44,11 +44,12 @@ class SGLangClient:
         self.retries = retries
         self.retry_seconds = retry_seconds
         # Control requests must not queue behind generation, so they get connections beyond the limit.
-        self.session: aiohttp.ClientSession = open_session(concurrency * len(urls) + 2 * len(urls))
+        self.session: aiohttp.ClientSession = open_session(concurrency * len(urls) + len(urls))
         self._slots = {url: asyncio.Semaphore(concurrency) for url in urls}
         self._in_flight = dict.fromkeys(urls, 0)
         self._sent: dict[str, tuple[str, str]] = {}
-        self.controls = [EngineControl(self.session, url) for url in urls]
+        self._control_session = open_session(2 * len(urls), reuse=False)
+        self.controls = [EngineControl(self._control_session, url) for url in urls]
 
     async def generate(self, input_ids: list[int], sampling: SamplingParams, rid: str) -> Generation:
         """Sample one response.
@@ -102,6 +103,7 @@ class SGLangClient:
     async def close(self) -> None:
         """Close all connections."""
         await self.session.close()
+        await self._control_session.close()
 
     async def __aenter__(self) -> SGLangClient:
         return self

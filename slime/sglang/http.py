@@ -11,6 +11,11 @@ MAX_TEXT = 400
 """Characters of a server's answer that an error quotes."""
 
 
+KEEPALIVE_SECONDS = 2.0
+"""How long an idle connection is used again. SGLang's server closes one after 5 s (uvicorn's default), and a request
+that meets the closing is lost; so ours go first."""
+
+
 class RequestError(RuntimeError):
     """A request failed.
 
@@ -25,13 +30,18 @@ class RequestError(RuntimeError):
         self.retryable = retryable
 
 
-def open_session(connections: int) -> aiohttp.ClientSession:
+def open_session(connections: int, reuse: bool = True) -> aiohttp.ClientSession:
     """A session for servers of this run. Proxies of the environment are ignored: engines are reached directly.
 
     Args:
         connections: how many requests may be in flight at a time; further ones wait.
+        reuse: whether a connection may carry a second request. Without, no request can meet a connection that the
+            server is just closing; for requests that are rare and must not be sent twice.
     """
-    connector = aiohttp.TCPConnector(limit=connections, limit_per_host=0, keepalive_timeout=60.0)
+    if reuse:
+        connector = aiohttp.TCPConnector(limit=connections, limit_per_host=0, keepalive_timeout=KEEPALIVE_SECONDS)
+    else:
+        connector = aiohttp.TCPConnector(limit=connections, limit_per_host=0, force_close=True)
     return aiohttp.ClientSession(connector=connector, trust_env=False)
 
 

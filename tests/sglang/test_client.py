@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvicorn
 from aiohttp import web
 
 from slime.rollout.client import Generation, SamplingParams
 from slime.sglang.client import SGLangClient
 from slime.sglang.control import EngineControl
-from slime.sglang.http import RequestError, open_session
+from slime.sglang.http import KEEPALIVE_SECONDS, RequestError, open_session
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SAMPLING = SamplingParams(max_new_tokens=4)
@@ -92,6 +93,31 @@ def test_a_busy_server_is_asked_again_under_another_name() -> None:
             assert [body["rid"] for _, body in server.bodies] == ["r", "r.retry1", "r.retry2"]
 
     asyncio.run(run())
+
+
+def test_control_survives_a_server_that_closes_idle_connections() -> None:
+    """uvicorn closes a connection that idled for its keep-alive time; a request sent at that moment is lost."""
+
+    async def one_request_a_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readuntil(b"}")  # the body
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        await reader.read(64)  # keeps the connection open until a second request arrives, then hangs up on it
+        writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_server(one_request_a_connection, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()[:2]
+        async with server, SGLangClient([f"http://{host}:{port}"]) as client:
+            for _ in range(3):
+                await client.controls[0].pause()
+
+    asyncio.run(run())
+
+
+def test_idle_connections_are_dropped_before_the_server_drops_them() -> None:
+    assert uvicorn.Config("unused:app").timeout_keep_alive > KEEPALIVE_SECONDS
 
 
 def test_retries_end() -> None:
