@@ -26,6 +26,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TextIO
 
+import psutil
+
 ROOT = Path(__file__).resolve().parent.parent
 FINAL_READINGS = 3  # the last accuracy is the mean of this many readings
 COLOURS = ("#1f5fbf", "#c4621a", "#5b8c2a", "#7a4fb0", "#8a8a8a")
@@ -169,8 +171,14 @@ def start_ray(folder: Path, port: int) -> dict[str, str]:
 
 
 def stop_ray(folder: Path) -> None:
-    """End the processes of our own head: those that name its folder on their command line."""
-    subprocess.run(["pkill", "-f", str(folder / "ray")], check=False)
+    """End the processes of our own head, those that name its folder on their command line; `ray stop` ends all heads."""
+    ours = [
+        process for process in psutil.process_iter(["cmdline"]) if str(folder / "ray") in str(process.info["cmdline"])
+    ]
+    for process in ours:
+        process.terminate()
+    for process in psutil.wait_procs(ours, timeout=10)[1]:
+        process.kill()
 
 
 def main() -> None:
