@@ -171,7 +171,7 @@ def start_ray(folder: Path, port: int) -> dict[str, str]:
 
 
 def stop_ray(folder: Path) -> None:
-    """End the processes of our own head, those that name its folder on their command line; `ray stop` ends all heads."""
+    """End the processes of our own head, those that name its folder; `ray stop` would end every head."""
     ours = [
         process for process in psutil.process_iter(["cmdline"]) if str(folder / "ray") in str(process.info["cmdline"])
     ]
