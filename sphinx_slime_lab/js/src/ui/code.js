@@ -3,13 +3,15 @@
 import { h, setText } from "./dom.js";
 import { highlight } from "./highlight.js";
 
+const ARGUMENTS = "recipes/experiment/arguments.yaml";
+
 /**
  * @param {HTMLElement} element the file's section, with the block that the build wrote, if any
  * @param {string} name
  * @param {any} context
  */
 export function createCode(element, name, context) {
-  const { data, words, language } = context;
+  const { data, words, language, labels } = context;
   const shell = name.endsWith(".sh");
   const written = element.querySelector(".slime-lab__code");
   const pre = /** @type {HTMLElement} */ (written ? written.querySelector("pre") : h("pre"));
@@ -25,11 +27,11 @@ export function createCode(element, name, context) {
   let reasons = new Map();
   /** @type {HTMLElement|null} */
   let chosen = null;
-  let settled = false;
+  let recipe = "";
 
   /** @param {string} line @param {boolean} changed */
   const createRow = (line, changed) => {
-    const row = h("span", { class: `slime-lab__row${changed && settled ? " slime-lab__row--changed" : ""}` }, ...highlight(line, name), "\n");
+    const row = h("span", { class: `slime-lab__row${changed ? " slime-lab__row--changed" : ""}` }, ...highlight(line, name), "\n");
     row.slimeLine = line;
     return row;
   };
@@ -42,8 +44,13 @@ export function createCode(element, name, context) {
     row.classList.add("slime-lab__row--chosen");
     const one = reasons.get(/** @type {any} */ (row).slimeLine.trim());
     if (!one) return;
-    const from = one.fields.map((/** @type {string} */ field) => data.catalog.fields.find((/** @type {any} */ f) => f.name === field).label[language]);
-    reason.replaceChildren(h("code", {}, one.text), ` ${one.why[language]}`, from.length ? ` (${words.caused_by} ${from.join(", ")})` : "");
+    const rules = data.catalog.rules.filter((/** @type {any} */ rule) => rule.fields.some((/** @type {string} */ name) => name !== "model" && one.fields.includes(name)));
+    const more = [
+      one.fields.length ? `${words.caused_by}${words.colon}${labels.list(one.fields)}` : "",
+      rules.length ? `${words.checked_by}${words.colon}${rules.map((/** @type {any} */ rule) => rule.id).join(", ")}` : "",
+      `${words.source_of}${words.colon}${one.fields.includes("model") ? recipe : ARGUMENTS}`,
+    ].filter(Boolean);
+    reason.replaceChildren(h("code", {}, one.text), ` ${one.why[language]}`, h("br"), h("small", {}, more.join(" · ")));
   };
   pre.addEventListener("pointerover", (event) => {
     const row = /** @type {HTMLElement} */ (event.target).closest(".slime-lab__row[data-why]");
@@ -63,13 +70,13 @@ export function createCode(element, name, context) {
   return {
     element: block,
     reason,
-    settle: () => (settled = true),
     /** @param {string} text @param {any} now */
     update(text, now) {
       const wanted = text.replace(/\n$/, "").split("\n");
       rows = replaceRows(pre, rows, lines, wanted, createRow);
       lines = wanted;
       if (!shell) return;
+      recipe = now.facts.recipe_path;
       reasons = new Map([...now.environment, ...now.arguments].map((one) => [one.text, one]));
       for (const row of rows) {
         const known = reasons.has(/** @type {any} */ (row).slimeLine.trim());

@@ -67,8 +67,9 @@ export function createControls(context, actions) {
   return {
     steps: nav,
     form,
+    focusTitle: () => panels[open].title.focus({ preventScroll: true }),
     /** Open the step of a choice and put the focus on it. */
-    goTo(/** @type {string} */ name) {
+    goTo(/** @type {string[]} */ [name]) {
       const field = fields.find((/** @type {any} */ one) => one.name === name);
       if (!field) return;
       go(steps.findIndex((/** @type {any} */ step) => step.id === field.step), false);

@@ -122,8 +122,8 @@ function number(field, context, edit, id) {
     type: "number", id: inputId, class: "slime-lab__input", min: field.minimum, max: field.maximum, step: 1,
     inputmode: "numeric", "aria-describedby": `${inputId}-limits`,
     onchange: () => {
-      const written = /^\d{1,15}$/.test(input.value) ? Number(input.value) : input.value;
-      if (!edit(written)) input.value = String(current);
+      edit(/^\d{1,15}$/.test(input.value) ? Number(input.value) : input.value);
+      input.value = input.slimeKept;
     },
   });
   const step = (/** @type {string} */ sign, /** @type {string} */ label, /** @type {number} */ way) =>
@@ -142,7 +142,7 @@ function number(field, context, edit, id) {
     focus: () => input.focus(),
     update(/** @type {number} */ value) {
       current = value;
-      if (input.value !== String(value)) input.value = String(value);
+      keep(input, String(value));
       less.setAttribute("aria-disabled", String(value <= field.minimum));
       more.setAttribute("aria-disabled", String(value >= field.maximum));
     },
@@ -152,12 +152,12 @@ function number(field, context, edit, id) {
 /** @param {any} field @param {any} context @param {(value: any) => boolean} edit @param {string} id */
 function text(field, context, edit, id) {
   const inputId = `${id}-${field.name}`;
-  let current = "";
   const input = h("input", {
     type: "text", id: inputId, class: "slime-lab__input", maxlength: field.max_length, spellcheck: "false",
     autocapitalize: "off", autocomplete: "off", placeholder: field.example ?? null,
     onchange: () => {
-      if (!edit(input.value)) input.value = current;
+      edit(input.value);
+      input.value = input.slimeKept;
     },
   });
   return {
@@ -169,8 +169,18 @@ function text(field, context, edit, id) {
     ),
     focus: () => input.focus(),
     update(/** @type {string} */ value) {
-      current = value;
-      if (input.value !== value) input.value = value;
+      keep(input, value);
     },
   };
+}
+
+/**
+ * Show the value of the state, but leave a text alone that is being typed. `slimeKept` is the value of the state.
+ * @param {any} input
+ * @param {string} value
+ */
+function keep(input, value) {
+  const isTyping = document.activeElement === input && input.slimeKept === value;
+  input.slimeKept = value;
+  if (!isTyping && input.value !== value) input.value = value;
 }

@@ -2,15 +2,16 @@
 /** The generated files: tabs, text with the reason of each line, copy and download. */
 import { createCode } from "./code.js";
 import { copyText, download } from "./export.js";
-import { fill, h, setText, show } from "./dom.js";
+import { fill, h, reconcile, setText, show } from "./dom.js";
 
 const ALWAYS = "experiment.json";
 
 /**
  * @param {HTMLElement} section
  * @param {any} context
+ * @param {any} actions
  */
-export function createFiles(section, context) {
+export function createFiles(section, context, actions) {
   const { page, words } = context;
   const holder = /** @type {HTMLElement} */ (section.querySelector(".slime-lab__files"));
   const tablist = h("div", { class: "slime-lab__tabs", role: "tablist", "aria-label": words.files });
@@ -25,7 +26,7 @@ export function createFiles(section, context) {
     const found = holder.querySelector(`[data-file="${name}"]`);
     const element = found || h("section", { class: "slime-lab__file", "data-file": name });
     if (!found) holder.append(element);
-    const file = createFile(/** @type {HTMLElement} */ (element), name, context);
+    const file = createFile(/** @type {HTMLElement} */ (element), name, context, actions);
     const id = `${page.uid}-${name.replace(/\W/g, "-")}`;
     element.id = id;
     element.setAttribute("role", "tabpanel");
@@ -74,10 +75,6 @@ export function createFiles(section, context) {
       for (const name of names) tablist.append(files.get(name).tab);
       select(names.includes(selected) ? selected : names[0]);
     },
-    /** From now on changed lines flash. */
-    settle() {
-      for (const file of files.values()) file.settle();
-    },
   };
 }
 
@@ -85,8 +82,9 @@ export function createFiles(section, context) {
  * @param {HTMLElement} element
  * @param {string} name
  * @param {any} context
+ * @param {any} actions
  */
-function createFile(element, name, context) {
+function createFile(element, name, context, actions) {
   const { words, say } = context;
   let current = "";
   const take = async () => say(fill((await copyText(current)) ? words.copied : words.copy_failed, { name }));
@@ -97,10 +95,11 @@ function createFile(element, name, context) {
   };
   const copyButton = h("button", { type: "button", class: "slime-lab__button", "data-action": "copy", onclick: take }, words.copy);
   const saveButton = h("button", { type: "button", class: "slime-lab__button slime-lab__button--main", "data-action": "download", onclick: save }, words.download);
-  const actions = h("span", { class: "slime-lab__actions" }, copyButton, saveButton);
-  const withheld = h("p", { class: "slime-lab__blocked", hidden: true }, words.blocked);
+  const buttons = h("span", { class: "slime-lab__actions" }, copyButton, saveButton);
+  const open = h("ul");
+  const withheld = h("div", { class: "slime-lab__blocked", hidden: true }, h("p", {}, words.blocked), open);
   const code = createCode(element, name, context);
-  const bar = h("div", { class: "slime-lab__file-bar" }, code.reason, actions);
+  const bar = h("div", { class: "slime-lab__file-bar" }, code.reason, buttons);
   const why = element.querySelector("details");
   element.replaceChildren(bar, withheld, code.element);
   if (why) element.append(why);
@@ -109,10 +108,23 @@ function createFile(element, name, context) {
       current = text;
       code.update(text, now);
       show(withheld, blocked);
+      if (blocked) listErrors(open, now, context, actions);
       show(code.element, !blocked);
       show(bar, !blocked);
       if (why) show(/** @type {HTMLElement} */ (why), !blocked);
     },
-    settle: code.settle,
   };
+}
+
+/** What withholds the file, each with the way to its choice. */
+function listErrors(/** @type {HTMLElement} */ list, /** @type {any} */ now, /** @type {any} */ { language, words }, /** @type {any} */ actions) {
+  const errors = now.validation.findings.filter((/** @type {any} */ one) => one.severity === "error");
+  reconcile(
+    list,
+    errors,
+    (one) => `${one.id}:${one.fields}`,
+    (one) => h("li", {}, h("span"), " ", one.fields.length
+      ? h("button", { type: "button", class: "slime-lab__link", onclick: () => actions.goTo(one.fields) }, words.show_field) : ""),
+    (element, one) => setText(element.firstChild, `${one.id} ${one.message[language]}`),
+  );
 }

@@ -3,8 +3,7 @@
 import { fill, h, reconcile, setText, show } from "./dom.js";
 import { drawPicture } from "./picture.js";
 import { createRepair } from "./repair.js";
-
-const TOTALS = ["train_gpus", "rollout_gpus", "ray_gpus", "engines", "dp"];
+import { TOTALS, totalLabel } from "./totals.js";
 
 /**
  * @param {HTMLElement} section
@@ -13,6 +12,7 @@ const TOTALS = ["train_gpus", "rollout_gpus", "ray_gpus", "engines", "dp"];
  */
 export function createLive(section, context, actions) {
   const figure = /** @type {HTMLElement} */ (section.querySelector(".slime-lab__picture"));
+  foldable(figure, context);
   const totals = createTotals(/** @type {HTMLElement} */ (section.querySelector("[data-part=totals] ul")), context);
   const findings = createFindings(/** @type {HTMLElement} */ (section.querySelector("[data-part=findings]")), context, actions);
   return {
@@ -24,14 +24,27 @@ export function createLive(section, context, actions) {
   };
 }
 
+/** On narrow screens the picture comes first, and a button folds it away. */
+function foldable(/** @type {HTMLElement} */ figure, /** @type {any} */ { words, page }) {
+  figure.id = `${page.uid}-figure`;
+  const fold = h("button", {
+    type: "button", class: "slime-lab__button slime-lab__fold", "aria-expanded": "true", "aria-controls": figure.id,
+    onclick: () => {
+      show(figure, figure.hidden);
+      fold.setAttribute("aria-expanded", String(!figure.hidden));
+      setText(fold, figure.hidden ? words.picture_open : words.picture_fold);
+    },
+  }, words.picture_fold);
+  figure.before(fold);
+}
+
 /** @param {HTMLElement} list @param {any} context */
 function createTotals(list, context) {
   list.replaceChildren();
   return (/** @type {any} */ now) => {
-    const unit = now.facts.device === "cpu" ? "processes" : "gpus";
     const items = TOTALS.map((key) => ({
       key,
-      label: context.words[key.endsWith("_gpus") ? `${unit}_${key.slice(0, -5)}` : key],
+      label: totalLabel(context.words, key, now.facts.device === "cpu"),
       value: String(now.validation.accounting[key]),
     }));
     reconcile(
@@ -49,7 +62,7 @@ function createTotals(list, context) {
 
 /** @param {HTMLElement} part @param {any} context @param {any} actions */
 function createFindings(part, context, actions) {
-  const { data, words, language } = context;
+  const { words, language, labels } = context;
   const fine = h("p", { class: "slime-lab__ok" }, words.no_errors);
   const told = h("ul");
   const planned = h("ul");
@@ -70,11 +83,10 @@ function createFindings(part, context, actions) {
   return (/** @type {any} */ now) => {
     const all = now.validation.findings;
     const later = all.filter((/** @type {any} */ one) => one.severity === "planned");
-    const names = later.map((/** @type {any} */ one) => data.catalog.fields.find((/** @type {any} */ f) => f.name === one.fields[0]).label[language]);
     show(fine, !all.some((/** @type {any} */ one) => one.severity === "error"));
     write(told, all.filter((/** @type {any} */ one) => one.severity !== "planned"), now);
     write(planned, later, now);
-    setText(summary, fill(words.planned_intro, { names: [...new Set(names)].join(words.comma) }));
+    setText(summary, fill(words.planned_intro, { names: labels.list(later.map((/** @type {any} */ one) => one.fields[0])) }));
     show(details, later.length > 0);
   };
 }

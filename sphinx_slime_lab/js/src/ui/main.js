@@ -7,9 +7,8 @@ function start() {
   const data = /** @type {any} */ (window).SlimeLabData;
   if (!data) return;
   const engine = createEngine(data.catalog);
-  for (const section of Array.from(document.querySelectorAll("[data-slime-lab]"))) {
-    createLab(/** @type {HTMLElement} */ (section), engine, data);
-  }
+  const sections = Array.from(document.querySelectorAll("[data-slime-lab]"));
+  sections.forEach((section, at) => createLab(/** @type {HTMLElement} */ (section), engine, data, at === 0));
 }
 
 if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -7,19 +7,10 @@ import { h, reconcile, setText } from "./dom.js";
  * @param {any} context
  */
 export function createTables(section, context) {
-  const { data, words, language } = context;
-  const fields = new Map(data.catalog.fields.map((/** @type {any} */ field) => [field.name, field]));
+  const { words, language, labels } = context;
   const body = (/** @type {string} */ part) => section.querySelector(`[data-part=${part}] tbody`);
   const layout = body("layout");
   const choices = body("choices");
-
-  /** @param {string} name @param {any} value */
-  const inWords = (name, value) => {
-    const field = fields.get(name);
-    if (field.type === "enum") return field.values.find((/** @type {any} */ one) => one.value === value).label[language];
-    if (field.type === "bool") return value ? words.yes_ : words.no_;
-    return value === "" ? words.empty : String(value);
-  };
 
   return {
     update(/** @type {any} */ now) {
@@ -29,7 +20,7 @@ export function createTables(section, context) {
         if (heads[1]) setText(heads[1], now.facts.device === "cpu" ? words.processes : words.gpus);
       }
       if (choices) {
-        rows(choices, now.view.visible.map((/** @type {string} */ name) => [fields.get(name).label[language], name, inWords(name, now.state[name])]), [1]);
+        rows(choices, now.view.visible.map((/** @type {string} */ name) => [labels.label(name), name, labels.value(name, now.state[name])]), [1]);
       }
       const why = body("why");
       if (why) {
@@ -38,7 +29,7 @@ export function createTables(section, context) {
           now.arguments.map((/** @type {any} */ line) => [
             line.text,
             line.status === "planned" ? `${line.why[language]} (${words.severity_planned})` : line.why[language],
-            line.fields.map((/** @type {string} */ name) => fields.get(name).label[language]).join(", "),
+            line.fields.map(labels.label).join(", "),
           ]),
           [0],
         );
@@ -53,7 +44,7 @@ export function createTables(section, context) {
  * @param {string[][]} wanted
  * @param {number[]} code
  */
-function rows(body, wanted, code) {
+export function rows(body, wanted, code) {
   if (!body.hasAttribute("data-live")) {
     body.replaceChildren();
     body.setAttribute("data-live", "");
