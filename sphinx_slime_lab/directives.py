@@ -24,7 +24,7 @@ from sphinx_slime_lab.render.provenance import provenance
 from sphinx_slime_lab.render.run import run_steps
 from sphinx_slime_lab.render.tour import tour
 from sphinx_slime_lab.source import Source, SourceError, from_file, inline, names_file
-from sphinx_slime_lab.workbench import Workbench, workbench_of
+from sphinx_slime_lab.workbench import Experiment, Workbench, workbench_of
 
 
 def _words(argument: str | None) -> list[str]:
@@ -99,6 +99,7 @@ class ExperimentDirective(SphinxDirective):
         self.set_source_info(node)
         self.register(node, name, uid, title)
         docname = self.env.docname
+        self.note_experiment(experiment, uid, title, node["ids"][-1])
         node += ours.lab_caption("", "", nodes.strong("", title))
         if "tour" in self.options:
             node += tour(bench, uid)
@@ -123,6 +124,21 @@ class ExperimentDirective(SphinxDirective):
             slime_domain(self.env).note(self.kind, name or self.default_name(), anchor, title, self.get_location())
         if name:
             self.env.domains.standard_domain.note_hyperlink_target(name, self.env.docname, anchor, title)
+
+    def note_experiment(self, experiment: Experiment, uid: str, title: str, anchor: str) -> None:
+        """Record what ``experiments.json`` says of this one; files that errors hold back are not there."""
+        files = ["experiment.json"] if experiment.errors else list(experiment.artifacts)
+        slime_domain(self.env).experiments.setdefault(self.env.docname, []).append(
+            {
+                "kind": self.kind,
+                "title": title,
+                "uid": uid,
+                "anchor": anchor,
+                "choices": experiment.state,
+                "errors": [finding.id for finding in experiment.errors],
+                "files": files,
+            }
+        )
 
     def default_name(self) -> str:
         """Return the name in the domain of an experiment without ``:name:``, if it has one."""

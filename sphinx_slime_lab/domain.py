@@ -44,13 +44,13 @@ class SlimeDomain(Domain):
 
     name = "slime"
     label = "slime"
-    data_version = 1
+    data_version = 2
     object_types: ClassVar[dict[str, ObjType]] = {kind: ObjType(kind, kind) for kind in KINDS}
     roles: ClassVar[dict[str, Any]] = {
         "lab": XRefRole(warn_dangling=True),
         **{kind: CatalogRole() for kind in KINDS if kind != "lab"},
     }
-    initial_data: ClassVar[dict[str, Any]] = {"objects": {}, "readers": {}}
+    initial_data: ClassVar[dict[str, Any]] = {"objects": {}, "readers": {}, "experiments": {}}
 
     @property
     def objects(self) -> dict[tuple[str, str], tuple[str, str, str]]:
@@ -64,6 +64,12 @@ class SlimeDomain(Domain):
         readers: dict[str, bool] = self.data["readers"]
         return readers
 
+    @property
+    def experiments(self) -> dict[str, list[dict[str, Any]]]:
+        """By document, its labs and recipes as plain data: ``experiments.json`` is made from them."""
+        experiments: dict[str, list[dict[str, Any]]] = self.data["experiments"]
+        return experiments
+
     def note(self, kind: str, name: str, anchor: str, title: str, location: Any) -> None:
         """Record an object of the current document; a second one of the same name is warned of."""
         other = self.objects.get((kind, name))
@@ -75,6 +81,7 @@ class SlimeDomain(Domain):
         """Forget what a document contributed."""
         self.data["objects"] = {key: entry for key, entry in self.objects.items() if entry[0] != docname}
         self.readers.pop(docname, None)
+        self.experiments.pop(docname, None)
 
     def merge_domaindata(self, docnames: Set[str], otherdata: dict[str, Any]) -> None:
         """Take over what a parallel reader found in its documents."""
@@ -88,6 +95,7 @@ class SlimeDomain(Domain):
                 warn(message, "duplicate", (entry[0], None))
             self.objects[key] = entry
         self.readers.update({doc: True for doc in otherdata["readers"] if doc in docnames})
+        self.experiments.update({doc: found for doc, found in otherdata["experiments"].items() if doc in docnames})
 
     def get_objects(self) -> Iterable[tuple[str, str, str, str, str, int]]:
         """Yield what the search and other projects may find."""

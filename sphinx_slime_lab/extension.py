@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sphinx_slime_lab import __version__, assets, config, mathml, nodes, workbench
+from sphinx_slime_lab import __version__, assets, config, mathml, nodes, twins, workbench
 from sphinx_slime_lab.directives import LabDirective, RecipeDirective
 from sphinx_slime_lab.domain import SlimeDomain, keep_undocumented
 from sphinx_slime_lab.languages import add_language_link
@@ -34,9 +34,10 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("builder-inited", assets.add_static_folder)
     app.connect("env-get-outdated", assets.outdated)
     app.connect("env-updated", assets.write_data)
+    app.connect("env-updated", twins.write)
     app.connect("missing-reference", keep_undocumented)
     app.connect("html-page-context", assets.add_page_scripts)
     app.connect("html-page-context", add_language_link)
     app.config.templates_path = [*app.config.templates_path, str(assets.PACKAGE / "templates")]
     # Raise env_version whenever the shape of the domain's data or of the nodes changes.
-    return {"version": __version__, "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": __version__, "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}

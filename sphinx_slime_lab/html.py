@@ -17,6 +17,8 @@ from sphinx_slime_lab.locale import language_of, word
 
 DOWNLOADS = "slime-lab"
 """Folder under ``_downloads`` with the generated files."""
+DATA = "slime-data"
+"""Folder with the JSON files that stand next to the pages."""
 
 
 @cache
@@ -83,6 +85,30 @@ def _visit_files(translator: Any, node: nodes.Element) -> None:
     translator.body.append('<div class="slime-lab__files">\n')
 
 
+def _visit_data(translator: Any, node: nodes.Element) -> None:
+    if not has_scripts(translator):
+        translator.body.append("<span>")
+        return
+    translator.body.append(
+        f'<a class="reference internal" type="application/json" href="{data_address(translator, node["path"])}">'
+    )
+
+
+def _depart_data(translator: Any, node: nodes.Element) -> None:
+    translator.body.append("</a>" if has_scripts(translator) else "</span>")
+
+
+def data_address(translator: Any, path: str) -> str:
+    """Return the address of one of the JSON files, relative to the page."""
+    builder = translator.builder
+    return posixpath.join(_up(builder, builder.current_docname, DATA), path)
+
+
+def _up(builder: Any, docname: str, folder: str) -> str:
+    """Return the address of a folder of the output, relative to a page."""
+    return posixpath.relpath(folder, posixpath.dirname(builder.get_target_uri(docname)) or ".")
+
+
 def _visit_file(translator: Any, node: nodes.Element) -> None:
     href = write_download(translator, node) if has_scripts(translator) else None
     language = language_of(translator.builder.config)
@@ -98,8 +124,7 @@ def write_download(translator: Any, node: nodes.Element) -> str:
     target = Path(builder.outdir, "_downloads", *parts)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(node["content"], encoding="utf-8", newline="\n")
-    up = posixpath.relpath("_downloads", posixpath.dirname(builder.get_target_uri(docname)) or ".")
-    return posixpath.join(up, *parts)
+    return posixpath.join(_up(builder, docname, "_downloads"), *parts)
 
 
 _VISITORS: dict[type[nodes.Element], tuple[Any, Any]] = {
@@ -109,6 +134,7 @@ _VISITORS: dict[type[nodes.Element], tuple[Any, Any]] = {
     ours.lab_block: (_visit_block, _close("div")),
     ours.lab_details: (_visit_details, _close("details")),
     ours.lab_summary: (_visit_summary, _close("summary")),
+    ours.lab_data: (_visit_data, _depart_data),
     ours.lab_files: (_visit_files, _close("div")),
     ours.lab_file: (_visit_file, _close("section")),
 }

@@ -60,7 +60,11 @@ class lab_file(nodes.General, nodes.Element):
     """One generated file; attributes ``filename`` and ``content``."""
 
 
-_CONTAINERS = (lab, lab_live, lab_block, lab_details, lab_files, lab_file)
+class lab_data(nodes.Inline, nodes.TextElement):
+    """A link to one of the JSON files next to the pages; attribute ``path``. Elsewhere it is its text."""
+
+
+_CONTAINERS = (lab, lab_live, lab_block, lab_details, lab_files, lab_file, lab_data)
 _OTHER_BUILDERS = ("latex", "text", "man", "texinfo")
 
 

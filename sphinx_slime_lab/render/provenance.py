@@ -47,6 +47,7 @@ def provenance(bench: Workbench, experiment: Experiment) -> ours.lab_details:
         table(_heads(language, "container", "version"), _containers(record, language), (50, 50), "containers"),
         nodes.paragraph("", word(language, "runtime_says")),
         table(_heads(language, "fact", "value"), _runtime(record, language), (50, 50), "runtime"),
+        nodes.paragraph("", "", ours.lab_data("", word(language, "schema_link"), path="experiment.schema.json")),
     )
 
 

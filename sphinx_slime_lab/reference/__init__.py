@@ -1,0 +1,38 @@
+"""Reference pages generated from the data: choices, rules, flags, recipes, and the data themselves.
+
+    {slime:choices}                 every choice: values, limits, default, flags, sharing
+    {slime:rules} error             the rules of one severity (error, note, planned), or all
+    {slime:flags}                   the runtime's flags, a table for each group
+    {slime:facts} glm-4.7           dimensions, layout and training numbers of one recipe
+    {slime:deviations} glm-4.7      values that depart from the source, each with its reason
+    {slime:sources} glm-4.7         where the numbers come from
+    {slime:recipes}                 all recipes in one table
+    {slime:data}                    the same data as JSON files next to the pages
+
+Each entry of the first three is a target of the role of its kind.
+"""
+
+from __future__ import annotations
+
+from sphinx_slime_lab.reference.base import ReferenceDirective
+from sphinx_slime_lab.reference.choices import ChoicesDirective
+from sphinx_slime_lab.reference.data import DataDirective
+from sphinx_slime_lab.reference.flags import FlagsDirective
+from sphinx_slime_lab.reference.recipes import (
+    DeviationsDirective,
+    FactsDirective,
+    RecipesDirective,
+    SourcesDirective,
+)
+from sphinx_slime_lab.reference.rules import RulesDirective
+
+DIRECTIVES: dict[str, type[ReferenceDirective]] = {
+    "choices": ChoicesDirective,
+    "rules": RulesDirective,
+    "flags": FlagsDirective,
+    "facts": FactsDirective,
+    "deviations": DeviationsDirective,
+    "sources": SourcesDirective,
+    "recipes": RecipesDirective,
+    "data": DataDirective,
+}
