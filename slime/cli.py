@@ -74,7 +74,7 @@ def usage() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0 done, 1 failed, 2 not understood."""
+    """Run one command; returns the exit status: 0 done, 1 failed, 2 not understood or refused before it began."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words:
         print(usage(), file=sys.stderr)

@@ -42,6 +42,7 @@ def build(output: Path, seed: int, force: bool, report: Report) -> None:
 
     Raises:
         TinyError: a part belongs to another seed, was changed, or is a folder that this command did not make.
+        FolderError: with `force`, a part is a folder that this command did not make.
         WarmStartError: the warm start did not reach its accuracy.
     """
     makers = {"data": _make_data, "hf": _make_model}
@@ -52,7 +53,7 @@ def build(output: Path, seed: int, force: bool, report: Report) -> None:
             report(f"{part}: complete (seed {seed}), left as it is.")
             continue
         _remove_leftovers(part)
-        with replaced_folder(part, force=force) as folder:
+        with replaced_folder(part, MANIFEST_NAME, force=force) as folder:
             details = makers[name](folder, seed, report)
             _write_manifest(folder, name, seed, details)
         report(f"{part}: written.")
@@ -67,7 +68,9 @@ def check_part(part: Path, seed: int) -> dict[str, Any]:
     path = part / MANIFEST_NAME
     remedy = f"Choose another --output, or let --force replace {part}."
     if not path.is_file():
-        raise TinyError(f"{part} exists, but `slime tiny` did not make it ({MANIFEST_NAME} is missing). {remedy}")
+        raise TinyError(
+            f"{part} exists, but `slime tiny` did not make it ({MANIFEST_NAME} is missing). Choose another --output."
+        )
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         files: dict[str, str] = manifest["sha256"]

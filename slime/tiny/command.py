@@ -24,13 +24,15 @@ def add_parser(subparsers: Subparsers) -> None:
             "complete are left as they are. About half a minute on one CPU core."
         ),
     )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder that receives hf/ and data/")
+    parser.add_argument(
+        "--output", type=_folder, required=True, metavar="DIR", help="folder that receives hf/ and data/"
+    )
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of weights, data and training (0)")
-    parser.add_argument("--force", action="store_true", help="make everything again, replacing what is there")
+    parser.add_argument("--force", action="store_true", help="make everything again, replacing what it made before")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status: 0 complete, 2 refused or failed (the reason goes to stderr)."""
+    """Exit status: 0 complete, 1 failed, 2 refused (the reason goes to stderr)."""
     # One thread: see slime.tiny.build. The variables count only before torch is loaded.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -41,11 +43,22 @@ def run(args: argparse.Namespace) -> int:
     begin = time.monotonic()
     try:
         build(args.output, args.seed, args.force, lambda line: print(line, flush=True))
-    except (TinyError, WarmStartError, FolderError, OSError) as error:
+    except (TinyError, FolderError) as error:
         print(f"slime tiny: {error}", file=sys.stderr)
         return 2
+    except (WarmStartError, OSError) as error:
+        print(f"slime tiny: {error}", file=sys.stderr)
+        return 1
     print(f"{args.output}: ready after {time.monotonic() - begin:.0f} s.", flush=True)
     return 0
+
+
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; name a folder, for example slime-tiny")
+    if Path(text).exists() and not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a file; name a folder")
+    return Path(text)
 
 
 def _seed(text: str) -> int:

@@ -32,12 +32,14 @@ def add_parser(subparsers: Subparsers) -> None:
         one.add_argument("--hf-checkpoint", type=Path, required=True, metavar="DIR", help=text)
         one.add_argument("--save", type=Path, required=True, metavar="DIR", help="folder that receives the result")
         one.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where weights pass through (cpu)")
-        one.add_argument("--force", action="store_true", help="replace an earlier result")
+        one.add_argument("--force", action="store_true", help="replace an earlier result of this command")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status: 0 converted or complete already, 2 refused or failed (the reason goes to stderr)."""
+    """Exit status: 0 converted or complete already, 1 failed, 2 refused (the reason goes to stderr)."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from slime.megatron.cpu_shim import CpuShimError
+    from slime.megatron.process import TrainerProcessError
     from slime.weights.convert import CheckpointError, ConversionError, hf_to_megatron, megatron_to_hf
     from slime.weights.folders import FolderError
     from slime.weights.hf_config import HFConfigError
@@ -52,14 +54,18 @@ def run(args: argparse.Namespace) -> int:
     except (
         CheckpointError,
         ConversionError,
+        CpuShimError,
         FolderError,
         HFCheckpointError,
         HFConfigError,
+        TrainerProcessError,
         WeightNameError,
-        OSError,
     ) as error:
         print(f"slime convert: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"slime convert: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

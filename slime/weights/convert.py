@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from slime.weights.tracker import RELEASE, CheckpointError, read_tracker
 
 if TYPE_CHECKING:
     from megatron.core.models.gpt import GPTModel
+
+MARKER_NAME = ".slime-convert.json"
+"""In every folder that `megatron_to_hf` made; names the checkpoint that it was made from."""
 
 Report = Callable[[str], None]
 Device = Literal["cpu", "cuda"]
@@ -39,10 +43,16 @@ def hf_to_megatron(hf_checkpoint: Path, save: Path, device: Device, force: bool,
     Raises:
         HFConfigError: a family that is not supported (the message lists those that are), or a broken config.json.
         HFCheckpointError, WeightNameError: shards or tensors are missing, surplus, damaged or of the wrong shape.
-        ConversionError: `save` holds a run's checkpoints, or other converted weights without `force`.
+        ConversionError: `save` is a Hugging Face checkpoint itself, holds a run's checkpoints, or other converted
+            weights without `force`.
         CheckpointError: `save` cannot be written.
     """
     _refuse_several_processes()
+    if (save / "config.json").is_file():
+        raise ConversionError(
+            f"--save {save} is a Hugging Face checkpoint (it has config.json); Megatron's files need a folder of their "
+            "own."
+        )
     config = HFModelConfig.read(hf_checkpoint)
     checkpoint = HFCheckpoint(hf_checkpoint)
     check_hf_tensors(checkpoint.shapes, config, str(hf_checkpoint))
@@ -66,16 +76,19 @@ def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, device: Device, 
     Args:
         hf_checkpoint: the original: its config.json gives dimensions and dtype, and its tokenizer and other small files
             are copied.
-        force: replace an existing `save`.
+        force: replace what an earlier conversion wrote to `save`; nothing else is ever replaced.
 
     Raises:
         HFConfigError: see `hf_to_megatron`.
+        ConversionError: `save` overlaps one of the folders that are read.
         CheckpointError: `load` holds no checkpoint, or one of another model.
-        FolderError: `save` exists and is not empty, without `force`.
+        FolderError: `save` exists and is not empty, without `force`, or was not made by this function.
     """
     _refuse_several_processes()
+    for name, source in (("--load", load), ("--hf-checkpoint", hf_checkpoint)):
+        _refuse_overlap(save, name, source)
     config = HFModelConfig.read(hf_checkpoint)
-    with replaced_folder(save, force) as folder, _model(config, device) as model:
+    with replaced_folder(save, MARKER_NAME, force) as folder, _model(config, device) as model:
         from slime.megatron.checkpoint import load_checkpoint
         from slime.megatron.model import named_hf_tensors
 
@@ -84,6 +97,8 @@ def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, device: Device, 
         copied = copy_companions(hf_checkpoint, folder)
         files = write_shards(folder, ((name, tensor.cpu()) for name, tensor in named_hf_tensors(model, config)))
         check_hf_tensors(HFCheckpoint(folder).shapes, config, str(folder))
+        marker = {"made_by": "slime convert megatron-to-hf", "from": str(loaded.source.resolve())}
+        (folder / MARKER_NAME).write_text(json.dumps(marker, indent=2) + "\n", encoding="utf-8")
     report(f"{save}: written, {len(files)} file(s) of weights and {', '.join(copied)}.")
 
 
@@ -101,6 +116,17 @@ def _model(config: HFModelConfig, device: Device) -> Iterator[GPTModel]:
         process.stop()
 
 
+def _refuse_overlap(save: Path, name: str, source: Path) -> None:
+    """Replacing `save` must not take away anything that the conversion reads."""
+    target, read = save.resolve(), source.resolve()
+    if target == read:
+        raise ConversionError(f"--save and {name} are the same folder, {save}; name a folder of its own with --save.")
+    if target.is_relative_to(read):
+        raise ConversionError(f"--save {save} lies inside {name} {source}; name a folder outside it.")
+    if read.is_relative_to(target):
+        raise ConversionError(f"--save {save} contains {name} {source}, which would be replaced; name another folder.")
+
+
 def _converted_already(save: Path, source: dict[str, Any], force: bool) -> bool:
     """True when `save` holds exactly this conversion.
 
@@ -109,6 +135,8 @@ def _converted_already(save: Path, source: dict[str, Any], force: bool) -> bool:
     """
     latest = read_tracker(save)
     if latest is None:
+        if (save / RELEASE).exists() and not (save / RELEASE / "slime.json").is_file():
+            raise ConversionError(f"{save / RELEASE} exists, and `slime convert` did not make it; name another --save.")
         return False
     if latest != RELEASE:
         raise ConversionError(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from slime.weights.tracker import TRACKER_NAME
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -93,11 +95,12 @@ class HFCheckpoint:
 def copy_companions(source: Path, target: Path) -> list[str]:
     """Copy what surrounds the weights (config, tokenizer, chat template ...); returns the names.
 
-    Weights, their index, subfolders and hidden files stay behind.
+    Weights, their index, Megatron's tracker, subfolders and hidden files stay behind.
     """
     copied = []
     for path in sorted(source.iterdir()):
         weights = path.suffix in {".safetensors", ".bin", ".pt", ".gguf"} or path.name.endswith(".index.json")
+        weights = weights or path.name == TRACKER_NAME  # it would make the copy look like a checkpoint of Megatron's
         if path.is_file() and not weights and not path.name.startswith("."):
             shutil.copy2(path, target / path.name)
             copied.append(path.name)

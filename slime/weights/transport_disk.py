@@ -5,6 +5,7 @@ Slower than shared memory, but it works wherever the two share a file system, an
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +13,9 @@ from pathlib import Path
 from slime.weights.folders import replaced_folder
 from slime.weights.hf_io import copy_companions, write_shards
 from slime.weights.transport import NamedTensor
+
+MARKER_NAME = ".slime-version.json"
+"""In every version's folder; one without it is not replaced."""
 
 
 def version_folder(root: Path, version: int) -> Path:
@@ -30,11 +34,15 @@ def write_version(root: Path, version: int, named: Iterable[NamedTensor], hf_che
 
     Returns:
         The folder.
+
+    Raises:
+        FolderError: something that no run wrote has the version's name.
     """
     folder = version_folder(root, version)
-    with replaced_folder(folder, force=True) as partial:
+    with replaced_folder(folder, MARKER_NAME, force=True) as partial:
         copy_companions(hf_checkpoint, partial)
         write_shards(partial, ((name, tensor.detach().cpu().contiguous()) for name, tensor in named))
+        (partial / MARKER_NAME).write_text(json.dumps({"version": version}) + "\n", encoding="utf-8")
     return folder
 
 

@@ -77,6 +77,14 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
+def test_a_file_or_nothing_is_no_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    for text, part in (("", "it is empty"), (str(tmp_path / "file"), "is a file; name a folder")):
+        with pytest.raises(SystemExit):
+            tiny("--output", text)
+        assert part in capsys.readouterr().err
+
+
 def test_what_is_missing_is_made_and_the_rest_kept(tmp_path: Path, fast: list[str]) -> None:
     output = tmp_path / "out"
     assert tiny("--output", output) == 0
@@ -99,7 +107,7 @@ def test_a_failure_leaves_no_part_behind(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(build_module, "_make_model", fail)
-    assert tiny("--output", tmp_path / "out") == 2
+    assert tiny("--output", tmp_path / "out") == 1
     assert "No space left on device" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["data"]
 
@@ -118,6 +126,12 @@ def test_changed_and_foreign_folders_are_refused(
     (output / "data" / ".slime-tiny.json").unlink()
     assert tiny("--output", output) == 2
     assert "`slime tiny` did not make it" in capsys.readouterr().err
+    kept = (output / "data" / "heldout.jsonl").read_bytes()
+    assert tiny("--output", output, "--force") == 2
+    assert "was not made by this command" in capsys.readouterr().err
+    assert (output / "data" / "heldout.jsonl").read_bytes() == kept
+    (output / "data").rename(output / "mine")
+    (output / "hf" / "model.safetensors").write_text("changed")
     assert tiny("--output", output, "--force") == 0
     assert tiny("--output", output) == 0
 

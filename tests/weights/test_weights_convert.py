@@ -114,3 +114,53 @@ def test_several_processes_are_refused(
     monkeypatch.setenv("WORLD_SIZE", "8")
     assert convert("hf-to-megatron", "--hf-checkpoint", tmp_path, "--save", tmp_path / "dist") == 2
     assert "WORLD_SIZE is 8" in capsys.readouterr().err
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_no_conversion_takes_away_what_it_did_not_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hf, megatron = make_model(tmp_path / "hf", "qwen3"), tmp_path / "runs" / "dist"
+    assert convert("hf-to-megatron", "--hf-checkpoint", hf, "--save", hf) == 2
+    assert "is a Hugging Face checkpoint (it has config.json)" in capsys.readouterr().err
+    assert convert("hf-to-megatron", "--hf-checkpoint", hf, "--save", megatron) == 0
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "precious.txt").write_text("keep")
+    before = contents(tmp_path)
+    words = ("megatron-to-hf", "--hf-checkpoint", hf, "--load", megatron, "--force", "--save")
+    for save, reason in (
+        (megatron, "--save and --load are the same folder"),
+        (megatron / "release", "lies inside --load"),
+        (megatron.parent, "contains --load"),
+        (hf, "--save and --hf-checkpoint are the same folder"),
+        (hf / ".." / "hf", "--save and --hf-checkpoint are the same folder"),
+        (tmp_path, "contains --load"),
+        (tmp_path / "mine", "was not made by this command"),
+    ):
+        assert convert(*words, save) == 2
+        assert reason in capsys.readouterr().err
+    assert contents(tmp_path) == before
+
+
+def test_force_replaces_an_earlier_conversion(tmp_path: Path) -> None:
+    hf, megatron, back = make_model(tmp_path / "hf", "qwen3"), tmp_path / "dist", tmp_path / "back"
+    assert convert("hf-to-megatron", "--hf-checkpoint", hf, "--save", megatron) == 0
+    words = ("megatron-to-hf", "--hf-checkpoint", hf, "--load", megatron, "--save", back)
+    assert convert(*words) == 0
+    (back / "model.safetensors").write_bytes(b"damaged")
+    assert convert(*words) == 2
+    assert convert(*words, "--force") == 0
+    assert (back / "model.safetensors").read_bytes() == (hf / "model.safetensors").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["back", "dist", "hf"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hf = make_model(tmp_path / "hf", "qwen3")
+    words = ("hf-to-megatron", "--hf-checkpoint", hf, "--save", tmp_path / "dist", "--device", "cuda")
+    capsys.readouterr()
+    assert convert(*words) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "this process sees no GPU; without one, use --device cpu" in error
+    assert not (tmp_path / "dist").exists()

@@ -71,6 +71,7 @@ def test_companions_without_weights(tmp_path: Path) -> None:
     write_shards(source, tensors().items(), shard_bytes=900)
     for name in ("config.json", "tokenizer.json", "chat_template.jinja", ".hidden", "old.bin"):
         (source / name).write_text(name)
+    (source / "latest_checkpointed_iteration.txt").write_text("release")
     (source / "folder").mkdir()
     assert copy_companions(source, target) == ["chat_template.jinja", "config.json", "tokenizer.json"]
     assert sorted(path.name for path in target.iterdir()) == ["chat_template.jinja", "config.json", "tokenizer.json"]
@@ -78,20 +79,33 @@ def test_companions_without_weights(tmp_path: Path) -> None:
 
 def test_a_folder_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "target"
-    with pytest.raises(ZeroDivisionError), replaced_folder(target) as folder:
+    with pytest.raises(ZeroDivisionError), replaced_folder(target, ".made") as folder:
         (folder / "half").write_text("x")
         assert not target.exists()
         raise ZeroDivisionError
     assert not target.exists() and list(target.parent.iterdir()) == []
-    with replaced_folder(target) as folder:
+    with replaced_folder(target, ".made") as folder:
         (folder / "a").write_text("1")
+        (folder / ".made").touch()
     assert (target / "a").read_text() == "1"
-    with pytest.raises(FolderError, match="not empty"), replaced_folder(target) as folder:
+    with pytest.raises(FolderError, match="not empty"), replaced_folder(target, ".made") as folder:
         pass
-    with pytest.raises(ZeroDivisionError), replaced_folder(target, force=True) as folder:
+    with pytest.raises(ZeroDivisionError), replaced_folder(target, ".made", force=True) as folder:
         raise ZeroDivisionError
     assert (target / "a").read_text() == "1"
-    with replaced_folder(target, force=True) as folder:
+    with replaced_folder(target, ".made", force=True) as folder:
         (folder / "b").write_text("2")
     assert [path.name for path in target.iterdir()] == ["b"]
     assert [path.name for path in target.parent.iterdir()] == ["target"]
+
+
+def test_force_replaces_only_what_the_caller_made(tmp_path: Path) -> None:
+    target = tmp_path / "mine"
+    target.mkdir()
+    (target / "precious.txt").write_text("keep")
+    with pytest.raises(FolderError, match="was not made by this command"), replaced_folder(target, ".made", force=True):
+        pass
+    assert (target / "precious.txt").read_text() == "keep"
+    with pytest.raises(FolderError, match="is a file"), replaced_folder(target / "precious.txt", ".made", force=True):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
