@@ -12,6 +12,7 @@ import { createLabels } from "./labels.js";
 import { createLive } from "./live.js";
 import { createLoad } from "./load.js";
 import { createNotices } from "./notices.js";
+import { createProvenance } from "./provenance.js";
 import { createRun } from "./run.js";
 import { createShare } from "./share.js";
 import { createStatus } from "./status.js";
@@ -21,7 +22,10 @@ import { createTour } from "./tour.js";
 
 /** Parts of other modules: `{make: createX, at: "start"}` stands before the steps, `"end"` after the files. */
 /** @type {{make: (context: any, actions: any) => {element: HTMLElement, update: (now: any) => void}, at: "start" | "end"}[]} */
-const extras = [{ make: createTour, at: "start" }];
+const extras = [
+  { make: createTour, at: "start" },
+  { make: createProvenance, at: "end" },
+];
 
 /**
  * @param {HTMLElement} section the lab as the build wrote it

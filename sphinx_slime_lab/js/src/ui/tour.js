@@ -33,8 +33,7 @@ export function createTour({ engine, section, data, words, say }, actions) {
   const marks = stages.map((stage, index) => button(stage.querySelector("strong").textContent, () => step(index)));
   const list = h("ol", { class: "slime-lab__tour-marks", "aria-label": words.tour_stages }, ...marks.map((mark) => h("li", {}, mark)));
   const bar = h("div", { class: "slime-lab__tour-bar" }, back, play, next, adopt);
-  holder.before(list);
-  element.append(bar);
+  holder.before(list, bar);
 
   /** Show one stage; those who step by hand hear it read, a running tour does not talk over them. */
   function go(/** @type {number} */ index) {
