@@ -44,7 +44,7 @@ def test_examples(catalog: Catalog, rule: Rule) -> None:
 def test_the_rules_of_the_specification_are_there() -> None:
     ids = [rule.id for rule in RULES]
     assert len(ids) == len(set(ids))
-    assert {f"E{number:02}" for number in range(1, 22)} | {f"N{number:02}" for number in range(1, 16)} <= set(ids)
+    assert {f"E{number:02}" for number in range(1, 23)} | {f"N{number:02}" for number in range(1, 16)} <= set(ids)
 
 
 def test_defaults_have_no_error_and_one_note(catalog: Catalog) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ class Bench:
     log: Path
     bin: Path
     catalog: Catalog
+    dashboard: str
 
     def make(self, name: str = "experiment.sh", **choices: Any) -> str:
         """Write the shell of an experiment and return its text."""
@@ -50,7 +53,7 @@ class Bench:
             "STUB_LOG": str(self.log),
             "HOME": str(self.folder),
             "LC_ALL": "C.UTF-8",
-            "RAY_DASHBOARD": "http://127.0.0.1:9",  # the discard port: nothing answers there
+            "RAY_DASHBOARD": self.dashboard,
             **variables,
         }
         return subprocess.run(
@@ -66,8 +69,17 @@ class Bench:
         return found
 
 
+@pytest.fixture(scope="session")
+def dashboard() -> Iterator[str]:
+    """The address of a server that answers every request with 501, as a dashboard that wants a token answers 401."""
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 @pytest.fixture
-def bench(tmp_path: Path, catalog: Catalog) -> Bench:
+def bench(tmp_path: Path, catalog: Catalog, dashboard: str) -> Bench:
     log, programs, folder = tmp_path / "log", tmp_path / "bin", tmp_path / "repository"
     for made in (log, programs, folder):
         made.mkdir()
@@ -76,7 +88,7 @@ def bench(tmp_path: Path, catalog: Catalog) -> Bench:
     stub.chmod(0o755)
     for name in PROGRAMS:
         (programs / name).symlink_to(stub)
-    return Bench(folder, log, programs, catalog)
+    return Bench(folder, log, programs, catalog, dashboard)
 
 
 @pytest.fixture

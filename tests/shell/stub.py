@@ -71,6 +71,8 @@ def ray(words: list[str]) -> int:
 
     Ray 2.60 joins with ``shlex.join``; earlier ones with ``list2cmdline``, which leaves ``$`` and backticks alive.
     """
+    if "RAY_ADDRESS" in os.environ or "RAY_API_SERVER_ADDRESS" in os.environ:
+        return 9  # Ray would submit there, whatever --address says
     fail_if_asked(words, None)
     entry = words[words.index("--") + 1 :]
     variables = json.loads(option(words, "--runtime-env").read_text())["env_vars"]

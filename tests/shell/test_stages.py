@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from .conftest import Bench
 
 TRACKER = "latest_checkpointed_iteration.txt"
+NOBODY = "http://127.0.0.1:9"  # the discard port: nothing answers there
 
 
 def ready(bench: Bench, **choices: Any) -> None:
@@ -25,7 +27,9 @@ def ready(bench: Bench, **choices: Any) -> None:
 # --- usage comes before anything else
 
 
-@pytest.mark.parametrize("words", [(), ("trian",), ("prepare", "--fast"), ("check", "x"), ("",)])
+@pytest.mark.parametrize(
+    "words", [(), ("trian",), ("prepare", "--fast"), ("check", "x"), ("train", "x", "--load"), ("",)]
+)
 def test_a_wrong_stage_is_usage_and_exit_2(
     bench: Bench, words: tuple[str, ...], without: Callable[[str], None]
 ) -> None:
@@ -34,7 +38,7 @@ def test_a_wrong_stage_is_usage_and_exit_2(
         without(name)
     result = bench.run(*words)
     assert result.returncode == 2
-    assert "prepare | convert | check | train" in result.stderr
+    assert "prepare | convert [FLAG...] | check [FLAG...] | train [FLAG...]" in result.stderr
     assert bench.calls() == []
 
 
@@ -153,7 +157,7 @@ def test_convert_without_weights_names_the_stage_before(bench: Bench) -> None:
     assert bench.calls() == []
 
 
-def test_convert_runs_once(bench: Bench) -> None:
+def test_convert_of_tiny_leaves_the_decision_to_the_converter(bench: Bench) -> None:
     bench.make(model="tiny")
     bench.run("prepare")
     bench.calls()
@@ -165,7 +169,22 @@ def test_convert_runs_once(bench: Bench) -> None:
             *("--save", str(root / "torch_dist"), "--device", "cpu"),
         ]
     ]
+    # `slime convert` compares the weights with those it converted; a tracker file alone says nothing of them.
+    assert bench.run("convert", "--force").returncode == 0
+    (call,) = bench.calls()
+    assert call[-2:] == ["cpu", "--force"]
+    assert bench.run("convert", STUB_FAIL="hf-to-megatron").returncode == 7
+
+
+def test_convert_on_gpus_runs_once(bench: Bench) -> None:
+    bench.make(hf="m", train="t", data="p/dapo-math-17k.jsonl")
+    bench.run("prepare")
+    bench.calls()
     assert bench.run("convert").returncode == 0
+    assert [call[0] for call in bench.calls()] == ["torchrun"]
+    result = bench.run("convert")
+    assert result.returncode == 0
+    assert "already converted" in result.stderr
     assert bench.calls() == []
 
 
@@ -253,22 +272,82 @@ def test_check_names_an_output_that_cannot_be_made(bench: Bench) -> None:
     assert "train.jsonl is not a writable folder" in result.stderr
 
 
-def test_check_asks_the_launcher_and_loads_nothing(bench: Bench) -> None:
+def test_check_asks_preflight_and_launcher_with_the_flags_of_train(bench: Bench) -> None:
     ready(bench)
-    result = bench.run("check")
+    result = bench.run("check", "--load", "a b")
     assert result.returncode == 0, result.stderr
-    (call,) = bench.calls()
-    assert call[:4] == ["python", "-m", "slime", "train"]
-    assert call[-1] == "--dry-run"
-    assert "nothing answers at http://127.0.0.1:9" in result.stderr
+    preflight, launcher = bench.calls()
+    assert preflight[:4] == ["python", "-m", "slime", "check"]
+    assert preflight[-2:] == ["--load", "a b"]
+    assert launcher == ["python", "-m", "slime", "train", *preflight[4:], "--dry-run"]
+    assert "nothing answers" not in result.stderr
     assert "exists; a new experiment" not in result.stderr
 
 
-def test_check_fails_when_the_launcher_refuses(bench: Bench) -> None:
+def test_check_notes_that_ray_is_not_there(bench: Bench) -> None:
     ready(bench)
+    result = bench.run("check", RAY_DASHBOARD=NOBODY)
+    assert result.returncode == 0
+    assert f"nothing answers at {NOBODY}" in result.stderr
+
+
+def test_check_fails_when_preflight_or_launcher_refuses(bench: Bench) -> None:
+    ready(bench)
+    result = bench.run("check", "--num-rollout", "666", STUB_FAIL="666")
+    assert result.returncode == 1
+    assert "slime check refuses this run" in result.stderr
+    assert len(bench.calls()) == 1
     result = bench.run("check", STUB_FAIL="--dry-run")
     assert result.returncode == 1
     assert "the launcher refuses these flags" in result.stderr
+
+
+TINY_CONFIG = {
+    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 128, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 384, "vocab_size": 32,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("hf/config.json", '{"broken"', "hf/config.json: not JSON"),
+        ("hf/config.json", json.dumps({**TINY_CONFIG, "num_hidden_layers": 3}), "hf/config.json has layers"),
+        ("data/train.jsonl", '{"prompt": "1+1="}\n', "'label'"),
+        ("data/train.jsonl", "", "data/train.jsonl"),
+    ],
+)
+def test_check_names_inputs_that_are_there_but_broken(bench: Bench, file: str, content: str, says: str) -> None:
+    """With the real `slime check` behind the stage."""
+    ready(bench)
+    stub = bench.bin / "python"
+    stub.unlink()
+    stub.write_text(f'#!/bin/bash\nexec {sys.executable} "$@"\n')
+    stub.chmod(0o755)
+    root = bench.folder / "slime-tiny"
+    (root / "hf/config.json").write_text(json.dumps(TINY_CONFIG))
+    for name in ("train", "heldout"):
+        (root / f"data/{name}.jsonl").write_text('{"prompt": "1+1=", "label": "2"}\n')
+    (root / file).write_text(content)
+    result = bench.run("check")
+    assert result.returncode == 1
+    assert says in result.stderr
+    assert "every input is there" not in result.stderr
+
+
+@pytest.mark.parametrize("rows", ["@[0:100]", "@[-5:]", "@[:]"])
+def test_prompt_data_may_name_rows_of_its_file(bench: Bench, rows: str) -> None:
+    ready(bench, data=f"slime-tiny/data/train.jsonl{rows}")
+    result = bench.run("check")
+    assert result.returncode == 0, result.stderr
+    _, launcher = bench.calls()
+    data = bench.folder / "slime-tiny/data"
+    assert launcher[launcher.index("--prompt-data") + 1] == f"{data}/train.jsonl{rows}"
+    assert launcher[launcher.index("heldout") + 1] == f"{data}/heldout.jsonl"
+    (data / "train.jsonl").unlink()
+    result = bench.run("check")
+    assert result.returncode == 1
+    assert f"prompts: {data}/train.jsonl (made by" in result.stderr
 
 
 def test_check_notes_a_reused_output_folder(bench: Bench) -> None:
@@ -284,8 +363,8 @@ def test_check_notes_a_reused_output_folder(bench: Bench) -> None:
 
 def job(bench: Bench) -> tuple[list[str], list[str], Path]:
     """The submission, the trainer's argument vector, and the run folder."""
-    dry_run, submission, trainer = bench.calls()
-    assert dry_run[-1] == "--dry-run"
+    preflight, dry_run, submission, trainer = bench.calls()
+    assert (preflight[3], dry_run[-1]) == ("check", "--dry-run")
     return submission, trainer, Path(submission[submission.index("--runtime-env") + 1]).parent
 
 
@@ -293,7 +372,7 @@ def test_train_submits_one_job_and_its_folder_stays(bench: Bench) -> None:
     ready(bench)
     assert bench.run("train").returncode == 0
     submission, trainer, folder = job(bench)
-    assert submission[:5] == ["ray", "job", "submit", "--address", "http://127.0.0.1:9"]
+    assert submission[:5] == ["ray", "job", "submit", "--address", bench.dashboard]
     assert trainer[:4] == ["python", "-m", "slime", "train"]
     assert trainer[trainer.index("--save") + 1] == str(bench.folder / "slime-tiny/run")
     assert folder.parent == bench.folder / ".slime-lab"
@@ -331,11 +410,24 @@ def test_train_does_not_submit_what_check_refuses(bench: Bench) -> None:
     assert bench.calls() == []
 
 
-def test_ray_dashboard_is_honoured(bench: Bench) -> None:
+@pytest.mark.parametrize("name", ["RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"])
+def test_ray_dashboard_decides_alone_where_the_job_goes(bench: Bench, name: str) -> None:
     ready(bench)
-    bench.run("train", RAY_DASHBOARD="http://127.0.0.1:10")
+    dashboard = bench.dashboard.replace("127.0.0.1", "localhost")
+    assert bench.run("train", RAY_DASHBOARD=dashboard, **{name: "http://elsewhere:8265"}).returncode == 0
     submission, _, _ = job(bench)
-    assert submission[4] == "http://127.0.0.1:10"
+    assert submission[4] == dashboard
+
+
+@pytest.mark.parametrize(("variables", "mode"), [({}, "token"), ({"RAY_AUTH_MODE": "disabled"}, "disabled")])
+def test_train_without_ray_says_how_to_start_it(bench: Bench, variables: dict[str, str], mode: str) -> None:
+    ready(bench)
+    result = bench.run("train", RAY_DASHBOARD=NOBODY, **variables)
+    assert result.returncode == 1
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith(f"experiment.sh: nothing answers at {NOBODY}")
+    assert f"RAY_AUTH_MODE={mode} ray start --head" in last
+    assert [call[0] for call in bench.calls()] == ["python", "python"]
 
 
 def test_the_pd_configuration_stands_in_the_run_folder(bench: Bench) -> None:
@@ -356,7 +448,9 @@ def test_the_pd_configuration_stands_in_the_run_folder(bench: Bench) -> None:
     assert variables["PYTHONPATH"] == f"{bench.folder}:{bench.folder / 'Megatron-LM'}"
 
 
-@pytest.mark.parametrize("name", ["it's", "$HOME", "a;b", "[x]", "back\\slash", "`x`", "a&b", "#x"])
+@pytest.mark.parametrize(
+    "name", ["it's", "$HOME", "a;b", "[x]", "back\\slash", "`x`", "a&b", "#x", "a:b", "a\nb", "a\tb"]
+)
 def test_a_repository_whose_path_a_shell_would_read_is_refused(bench: Bench, name: str) -> None:
     bench.folder = bench.folder / name
     bench.folder.mkdir()
@@ -368,7 +462,7 @@ def test_a_repository_whose_path_a_shell_would_read_is_refused(bench: Bench, nam
 
 
 @pytest.mark.parametrize("ray", [{}, {"STUB_OLD_RAY": "1"}])
-@pytest.mark.parametrize("name", ["my repository", "仓库", "a-b_c.d@e+f,g=h:i%j"])
+@pytest.mark.parametrize("name", ["my repository", "仓库", "a-b_c.d@e+f,g=h%j"])
 def test_other_paths_of_the_repository_work_with_every_ray(bench: Bench, name: str, ray: dict[str, str]) -> None:
     bench.folder = bench.folder / name
     bench.folder.mkdir()

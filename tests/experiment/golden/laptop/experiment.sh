@@ -7,11 +7,12 @@
 # Run it from the root of the repository, with the same repository, environment and paths on every node:
 #   bash experiment.sh prepare   weights and prompts, once, on storage that all nodes see; can be run again after a break
 #   bash experiment.sh convert   a Megatron checkpoint from the weights
-#   bash experiment.sh check     names whatever is missing; loads no model
-#   bash experiment.sh train     submits the Ray job; further flags go to the trainer, such as --load FOLDER to resume
+#   bash experiment.sh check     names whatever is missing or broken; loads no model
+#   bash experiment.sh train     checks again and submits the Ray job
+# Further flags of check and train go to the trainer, such as --load FOLDER to resume; those of convert to slime convert.
 # It starts no cluster and ends none. RAY_DASHBOARD names another Ray head, RAY_AUTH_MODE how Ray authenticates.
 # Paths and names that you typed stand in single quotes, so that nothing in them expands.
-# shellcheck disable=SC2016
+# shellcheck disable=SC1003,SC2016,SC2088
 set -euo pipefail
 
 REPO_ROOT=$PWD
@@ -34,8 +35,12 @@ HF_MODEL=$(absolute 'slime-tiny/hf')
 ROLLOUT_MODEL=${HF_MODEL}
 TRAIN_CHECKPOINT=$(absolute 'slime-tiny/torch_dist')
 PROMPT_DATA=$(absolute 'slime-tiny/data/train.jsonl')
+PROMPT_FILE=$PROMPT_DATA   # without the rows that FILE@[FIRST:LAST] chooses
+if [[ $PROMPT_DATA =~ ^(.+)@\[-?[0-9]*:-?[0-9]*\]$ ]]; then
+  PROMPT_FILE=${BASH_REMATCH[1]}
+fi
 SAVE_DIR=$(absolute 'slime-tiny/run')
-EVAL_DATA=${PROMPT_DATA%/*}/heldout.jsonl   # slime tiny writes it there
+EVAL_DATA=${PROMPT_FILE%/*}/heldout.jsonl   # slime tiny writes it there
 export PYTHONPATH="$REPO_ROOT${PYTHONPATH:+:$PYTHONPATH}"
 
 say() {
@@ -49,11 +54,11 @@ die() {
 
 usage() {
   cat <<'SLIME_USAGE'
-usage: bash experiment.sh prepare | convert | check | train [FLAG...]
+usage: bash experiment.sh prepare | convert [FLAG...] | check [FLAG...] | train [FLAG...]
   prepare   weights and prompts, once, on storage that all nodes see
   convert   a Megatron checkpoint from the weights
-  check     names whatever is missing
-  train     submits the Ray job
+  check     names whatever is missing or broken
+  train     checks again and submits the Ray job
 SLIME_USAGE
 }
 
@@ -66,8 +71,8 @@ prepare() {
   need_slime
   local root
   root=$(dirname -- "$HF_MODEL")
-  if [ "$HF_MODEL" != "$root/hf" ] || [ "$PROMPT_DATA" != "$root/data/train.jsonl" ]; then
-    die "slime tiny writes FOLDER/hf and FOLDER/data/train.jsonl, but this experiment reads $HF_MODEL and $PROMPT_DATA: give both paths one FOLDER, or make them yourself."
+  if [ "$HF_MODEL" != "$root/hf" ] || [ "$PROMPT_FILE" != "$root/data/train.jsonl" ]; then
+    die "slime tiny writes FOLDER/hf and FOLDER/data/train.jsonl, but this experiment reads $HF_MODEL and $PROMPT_FILE: give both paths one FOLDER, or make them yourself."
   fi
   # Complete parts stay as they are; each carries a manifest with the checksums of its files.
   "$PYTHON" -m slime tiny --output "$root" --seed "${SLIME_TINY_SEED:-0}"
@@ -75,10 +80,6 @@ prepare() {
 }
 
 convert() {
-  if [ -f "$TRAIN_CHECKPOINT/$TRACKER" ]; then
-    say "already converted: $TRAIN_CHECKPOINT"
-    return
-  fi
   need_slime
   [ -f "$HF_MODEL/config.json" ] || die "no weights at $HF_MODEL: run bash experiment.sh prepare first"
   local -a flags=(
@@ -87,7 +88,7 @@ convert() {
     --save "$TRAIN_CHECKPOINT"
     --device cpu
   )
-  "$PYTHON" -m slime convert hf-to-megatron "${flags[@]}"
+  "$PYTHON" -m slime convert hf-to-megatron "${flags[@]}" "$@"
   say 'next: bash experiment.sh check'
 }
 
@@ -205,18 +206,30 @@ check() {
   command -v ray > /dev/null || missing 'ray is not on PATH: install ray'
   expect_file "$ROLLOUT_MODEL/config.json" 'weights for the engine' prepare
   expect_file "$TRAIN_CHECKPOINT/$TRACKER" 'the Megatron checkpoint' convert
-  expect_file "$PROMPT_DATA" 'prompts' prepare
+  expect_file "$PROMPT_FILE" 'prompts' prepare
   expect_file "$EVAL_DATA" 'held-out prompts' prepare
   expect_writable "$SAVE_DIR"
   if ((MISSING > 0)); then
     die "$MISSING missing, named above"
   fi
   make_run_dir check
+  "$PYTHON" -m slime check "${ARGUMENTS[@]}" "$@" || die 'slime check refuses this run; its reasons stand above'
   "$PYTHON" -m slime train "${ARGUMENTS[@]}" "$@" --dry-run > "$RUN_DIR/dry-run.txt" || die 'the launcher refuses these flags; its reason stands above'
   if [ -e "$SAVE_DIR" ]; then
-    say "note: $SAVE_DIR exists; a new experiment wants a new folder, to resume give train --load"
+    say "note: $SAVE_DIR exists; a new experiment wants a new folder, to resume give check and train --load"
   fi
-  "$PYTHON" - "$RAY_DASHBOARD" 2> /dev/null <<'SLIME_REACH' || say "note: nothing answers at $RAY_DASHBOARD; start Ray before train"
+  say 'every input is there'
+  say "train wants a Ray head at $RAY_DASHBOARD on this machine; no GPU"
+  RAY_ANSWERS=true
+  if ! ray_answers; then
+    RAY_ANSWERS=false
+    say "note: nothing answers at $RAY_DASHBOARD; start Ray before train"
+  fi
+}
+
+# Any answer will do, "not authorised" too: Ray itself says what it misses.
+ray_answers() {
+  "$PYTHON" - "$RAY_DASHBOARD" 2> /dev/null <<'SLIME_REACH'
 import sys
 import urllib.error
 import urllib.request
@@ -226,8 +239,6 @@ try:
 except urllib.error.HTTPError:
     pass
 SLIME_REACH
-  say 'every input is there'
-  say "train wants a Ray head at $RAY_DASHBOARD on this machine; no GPU"
 }
 
 # write_runtime_env FILE NAME=VALUE...
@@ -246,11 +257,17 @@ SLIME_RUNTIME
 train() {
   # A job's command passes through a shell, and how Ray quotes it for that differs between versions. So the command is a
   # file whose path needs no quoting beyond spaces.
-  local unsafe="'"'"`$\;&|<>()*?[]{}#~!'
+  # PYTHONPATH separates folders by a colon.
+  local unsafe="'"'"`$\;&|<>()*?[]{}#~!:'
   case $REPO_ROOT in
-    *["$unsafe"]*) die "the repository is at $REPO_ROOT: move it to a path without $unsafe, which shells read as their own" ;;
+    *["$unsafe"]* | *[[:cntrl:]]*)
+      die "the repository is at $REPO_ROOT: move it to a path without line breaks, tabs and $unsafe, which shells and lists of paths read as their own"
+      ;;
   esac
   check "$@"
+  if [ "$RAY_ANSWERS" = false ]; then
+    die "nothing answers at $RAY_DASHBOARD, so no Ray takes the job: start one with RAY_AUTH_MODE=$RAY_AUTH_MODE ray start --head --num-cpus 2 --dashboard-host 127.0.0.1 --dashboard-port 8265 (mode token wants a token first: ray get-auth-token --generate), or name a running one in RAY_DASHBOARD"
+  fi
   local run_id
   run_id=$(date -u +%Y%m%dT%H%M%SZ)-$$
   make_run_dir "$run_id"
@@ -269,7 +286,8 @@ train() {
     printf '\n'
   } > "$RUN_DIR/train.sh"
   say "run folder: $RUN_DIR (keep it until the job has ended)"
-  ray job submit --address "$RAY_DASHBOARD" --submission-id "slime-$run_id" \
+  # RAY_ADDRESS and RAY_API_SERVER_ADDRESS would overrule --address.
+  env -u RAY_ADDRESS -u RAY_API_SERVER_ADDRESS ray job submit --address "$RAY_DASHBOARD" --submission-id "slime-$run_id" \
     --runtime-env "$RUN_DIR/runtime-env.json" -- bash "$RUN_DIR/train.sh"
 }
 
@@ -277,14 +295,20 @@ main() {
   local stage=${1:-}
   [ $# -eq 0 ] || shift
   case $stage in
-    prepare | convert | check)
+    prepare)
       if [ $# -gt 0 ]; then
         usage >&2
         exit 2
       fi
-      "$stage"
+      prepare
       ;;
-    train) train "$@" ;;
+    convert | check | train)
+      if [ $# -gt 0 ] && [[ $1 != --* ]]; then
+        usage >&2
+        exit 2
+      fi
+      "$stage" "$@"
+      ;;
     -h | --help | help) usage ;;
     *)
       usage >&2

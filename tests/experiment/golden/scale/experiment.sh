@@ -2,7 +2,7 @@
 # experiment.sh, made by the slime lab from recipes/launch/glm-5.3.yaml, commit 0123456789abcdef0123456789abcdef01234567.
 # GLM-5.3 | colocate | sync | fp8 | icepop
 # Ray GPUs: 256. Whether the model fits depends on the GPU and on the length of responses; nothing here has measured it.
-# planned: Model: GLM-5.3 writes --recipe glm-5.3, --device cuda, --tensor-model-parallel-size 4 and 23 more flags that the runtime does not run yet; the launcher refuses this shell by name.
+# planned: Model: GLM-5.3 writes --recipe glm-5.3, --tensor-model-parallel-size 4, --sequence-parallel and 23 more flags that the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Training nodes: 32 writes --actor-num-nodes 32, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: CPU Adam: on writes --optimizer-cpu-offload, --overlap-cpu-optimizer-d2h-h2d, --use-precision-aware-optimizer, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Activation recomputation: on writes --recompute-granularity, --recompute-method, --recompute-num-layers, which the runtime does not run yet; the launcher refuses this shell by name.
@@ -13,11 +13,12 @@
 # Run it from the root of the repository, with the same repository, environment and paths on every node:
 #   bash experiment.sh prepare   weights and prompts, once, on storage that all nodes see; can be run again after a break
 #   bash experiment.sh convert   a Megatron checkpoint from the weights
-#   bash experiment.sh check     names whatever is missing; loads no model
-#   bash experiment.sh train     submits the Ray job; further flags go to the trainer, such as --load FOLDER to resume
+#   bash experiment.sh check     names whatever is missing or broken; loads no model
+#   bash experiment.sh train     checks again and submits the Ray job
+# Further flags of check and train go to the trainer, such as --load FOLDER to resume; those of convert to slime convert.
 # It starts no cluster and ends none. RAY_DASHBOARD names another Ray head, RAY_AUTH_MODE how Ray authenticates.
 # Paths and names that you typed stand in single quotes, so that nothing in them expands.
-# shellcheck disable=SC2016
+# shellcheck disable=SC1003,SC2016,SC2088
 set -euo pipefail
 
 REPO_ROOT=$PWD
@@ -40,6 +41,10 @@ HF_MODEL=$(absolute '/data/GLM-5.3')
 ROLLOUT_MODEL=${HF_MODEL}-fp8
 TRAIN_CHECKPOINT=$(absolute '/data/GLM-5.3_torch_dist')
 PROMPT_DATA=$(absolute '/data/dapo-math-17k/dapo-math-17k.jsonl')
+PROMPT_FILE=$PROMPT_DATA   # without the rows that FILE@[FIRST:LAST] chooses
+if [[ $PROMPT_DATA =~ ^(.+)@\[-?[0-9]*:-?[0-9]*\]$ ]]; then
+  PROMPT_FILE=${BASH_REMATCH[1]}
+fi
 SAVE_DIR=$(absolute '/data/slime-experiment')
 MEGATRON_DIR=$(absolute '/root/Megatron-LM')
 export PYTHONPATH="$REPO_ROOT:$MEGATRON_DIR${PYTHONPATH:+:$PYTHONPATH}"
@@ -55,11 +60,11 @@ die() {
 
 usage() {
   cat <<'SLIME_USAGE'
-usage: bash experiment.sh prepare | convert | check | train [FLAG...]
+usage: bash experiment.sh prepare | convert [FLAG...] | check [FLAG...] | train [FLAG...]
   prepare   weights and prompts, once, on storage that all nodes see
   convert   a Megatron checkpoint from the weights
-  check     names whatever is missing
-  train     submits the Ray job
+  check     names whatever is missing or broken
+  train     checks again and submits the Ray job
 SLIME_USAGE
 }
 
@@ -129,12 +134,12 @@ prepare() {
   fetch "$HF_MODEL-source-fp8" zai-org/GLM-5.3
   derive "$HF_MODEL" 'cast to bf16' cast_to_bf16
   derive "$ROLLOUT_MODEL" 'quantise' quantise
-  if [ -f "$PROMPT_DATA" ]; then
-    say "prompts are there: $PROMPT_DATA"
+  if [ -f "$PROMPT_FILE" ]; then
+    say "prompts are there: $PROMPT_FILE"
   else
-    fetch "$(dirname -- "$PROMPT_DATA")" zhuzilin/dapo-math-17k --repo-type dataset
-    if [ ! -f "$PROMPT_DATA" ]; then
-      die "the data set was downloaded to $(dirname -- "$PROMPT_DATA"), which has no $(basename -- "$PROMPT_DATA"): name one of the files there as prompt data."
+    fetch "$(dirname -- "$PROMPT_FILE")" zhuzilin/dapo-math-17k --repo-type dataset
+    if [ ! -f "$PROMPT_FILE" ]; then
+      die "the data set was downloaded to $(dirname -- "$PROMPT_FILE"), which has no $(basename -- "$PROMPT_FILE"): name one of the files there as prompt data."
     fi
   fi
   say "next: bash experiment.sh convert, at the same time on 4 nodes"
@@ -149,7 +154,7 @@ convert() {
     [0-3]) ;;
     *) die "CONVERT_NODE_RANK is '${CONVERT_NODE_RANK:-}'; it must be 0 to 3, another number on each of the 4 nodes." ;;
   esac
-  if [ -f "$TRAIN_CHECKPOINT/$TRACKER" ]; then
+  if [ $# -eq 0 ] && [ -f "$TRAIN_CHECKPOINT/$TRACKER" ]; then
     say "already converted: $TRAIN_CHECKPOINT"
     return
   fi
@@ -169,7 +174,7 @@ convert() {
   need torchrun 'it starts one process for each GPU; install torch'
   torchrun --nproc-per-node 8 --nnodes 4 --node-rank "$CONVERT_NODE_RANK" \
     --master-addr "$CONVERT_MASTER_ADDR" --master-port "${CONVERT_MASTER_PORT:-12345}" \
-    -m slime convert hf-to-megatron "${flags[@]}"
+    -m slime convert hf-to-megatron "${flags[@]}" "$@"
   say 'next: bash experiment.sh check'
 }
 
@@ -338,7 +343,7 @@ check() {
   command -v ray > /dev/null || missing 'ray is not on PATH: install ray'
   expect_file "$ROLLOUT_MODEL/config.json" 'weights for the engine' prepare
   expect_file "$TRAIN_CHECKPOINT/$TRACKER" 'the Megatron checkpoint' convert
-  expect_file "$PROMPT_DATA" 'prompts' prepare
+  expect_file "$PROMPT_FILE" 'prompts' prepare
   expect_folder "$MEGATRON_DIR" 'Megatron-LM'
   if [ ! -f "$HF_MODEL/config.json" ] && ! command -v hf > /dev/null; then
     missing 'hf is not on PATH and prepare needs it: install huggingface_hub'
@@ -351,11 +356,23 @@ check() {
     die "$MISSING missing, named above"
   fi
   make_run_dir check
+  "$PYTHON" -m slime check "${ARGUMENTS[@]}" "$@" || die 'slime check refuses this run; its reasons stand above'
   "$PYTHON" -m slime train "${ARGUMENTS[@]}" "$@" --dry-run > "$RUN_DIR/dry-run.txt" || die 'the launcher refuses these flags; its reason stands above'
   if [ -e "$SAVE_DIR" ]; then
-    say "note: $SAVE_DIR exists; a new experiment wants a new folder, to resume give train --load"
+    say "note: $SAVE_DIR exists; a new experiment wants a new folder, to resume give check and train --load"
   fi
-  "$PYTHON" - "$RAY_DASHBOARD" 2> /dev/null <<'SLIME_REACH' || say "note: nothing answers at $RAY_DASHBOARD; start Ray before train"
+  say 'every input is there'
+  say "train wants 256 GPUs in the Ray cluster at $RAY_DASHBOARD; whether the model fits in their memory is not checked"
+  RAY_ANSWERS=true
+  if ! ray_answers; then
+    RAY_ANSWERS=false
+    say "note: nothing answers at $RAY_DASHBOARD; start Ray before train"
+  fi
+}
+
+# Any answer will do, "not authorised" too: Ray itself says what it misses.
+ray_answers() {
+  "$PYTHON" - "$RAY_DASHBOARD" 2> /dev/null <<'SLIME_REACH'
 import sys
 import urllib.error
 import urllib.request
@@ -365,8 +382,6 @@ try:
 except urllib.error.HTTPError:
     pass
 SLIME_REACH
-  say 'every input is there'
-  say "train wants 256 GPUs in the Ray cluster at $RAY_DASHBOARD; whether the model fits in their memory is not checked"
 }
 
 # write_runtime_env FILE NAME=VALUE...
@@ -385,11 +400,17 @@ SLIME_RUNTIME
 train() {
   # A job's command passes through a shell, and how Ray quotes it for that differs between versions. So the command is a
   # file whose path needs no quoting beyond spaces.
-  local unsafe="'"'"`$\;&|<>()*?[]{}#~!'
+  # PYTHONPATH separates folders by a colon.
+  local unsafe="'"'"`$\;&|<>()*?[]{}#~!:'
   case $REPO_ROOT in
-    *["$unsafe"]*) die "the repository is at $REPO_ROOT: move it to a path without $unsafe, which shells read as their own" ;;
+    *["$unsafe"]* | *[[:cntrl:]]*)
+      die "the repository is at $REPO_ROOT: move it to a path without line breaks, tabs and $unsafe, which shells and lists of paths read as their own"
+      ;;
   esac
   check "$@"
+  if [ "$RAY_ANSWERS" = false ]; then
+    die "nothing answers at $RAY_DASHBOARD, so no Ray takes the job: start one with RAY_AUTH_MODE=$RAY_AUTH_MODE ray start --head --num-gpus 8 --dashboard-host HEAD_IP --dashboard-port 8265 (mode token wants a token first: ray get-auth-token --generate), or name a running one in RAY_DASHBOARD"
+  fi
   local run_id
   run_id=$(date -u +%Y%m%dT%H%M%SZ)-$$
   make_run_dir "$run_id"
@@ -411,7 +432,8 @@ train() {
     printf '\n'
   } > "$RUN_DIR/train.sh"
   say "run folder: $RUN_DIR (keep it until the job has ended)"
-  ray job submit --address "$RAY_DASHBOARD" --submission-id "slime-$run_id" \
+  # RAY_ADDRESS and RAY_API_SERVER_ADDRESS would overrule --address.
+  env -u RAY_ADDRESS -u RAY_API_SERVER_ADDRESS ray job submit --address "$RAY_DASHBOARD" --submission-id "slime-$run_id" \
     --runtime-env "$RUN_DIR/runtime-env.json" -- bash "$RUN_DIR/train.sh"
 }
 
@@ -419,14 +441,20 @@ main() {
   local stage=${1:-}
   [ $# -eq 0 ] || shift
   case $stage in
-    prepare | convert | check)
+    prepare)
       if [ $# -gt 0 ]; then
         usage >&2
         exit 2
       fi
-      "$stage"
+      prepare
       ;;
-    train) train "$@" ;;
+    convert | check | train)
+      if [ $# -gt 0 ] && [[ $1 != --* ]]; then
+        usage >&2
+        exit 2
+      fi
+      "$stage" "$@"
+      ;;
     -h | --help | help) usage ;;
     *)
       usage >&2
