@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -9,10 +10,12 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
 
+from sphinx_slime_lab.locale import Language, word
 from sphinx_slime_lab.site import open_server
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,11 +44,57 @@ class Visit:
 
     page: Page
     site: Site
+    language: Language = "en"
     problems: list[str] = field(default_factory=list)
 
-    def open(self, path: str = "en/index.html") -> Page:
-        self.page.goto(self.site.url(path))
+    def open(self, path: str = "", fragment: str = "") -> Page:
+        """Open a page, by default the lab in the language of the visit."""
+        self.page.goto(self.site.url(path or f"{self.language}/index.html") + fragment)
         return self.page
+
+    def word(self, key: str, **slots: object) -> str:
+        """A text of the extension in the language of the visit."""
+        return word(self.language, key, **slots)
+
+    def button(self, key: str) -> Locator:
+        """The button with a text of the extension."""
+        return self.page.get_by_role("button", name=self.word(key), exact=True)
+
+    def field(self, name: str) -> Locator:
+        """The control of a choice; its step is opened first."""
+        control = self.page.locator(f'[data-field="{name}"]')
+        step = control.locator("xpath=ancestor::*[@data-step]").get_attribute("data-step")
+        names = self.page.evaluate("SlimeLabData.catalog.steps.map((step) => step.id)")
+        self.page.locator(".slime-lab__step").nth(names.index(step)).click()
+        return control
+
+    def choose(self, name: str, value: str) -> None:
+        """Choose one of the cards of a choice, by its value or by its text."""
+        control = self.field(name)
+        by_value = control.locator(f'label:has(input[value="{value}"])')
+        (by_value if by_value.count() else control.locator("label", has_text=value)).first.click()
+
+    def type(self, name: str, value: object) -> None:
+        """Type a number or a text and commit it."""
+        box = self.field(name).locator("input")
+        box.fill(str(value))
+        box.press("Enter")
+
+    def file(self, name: str = "experiment.sh") -> str:
+        """The text of a generated file."""
+        text: str = self.page.locator(f'[data-file="{name}"] pre').evaluate("(pre) => pre.textContent")
+        return text
+
+    def choices(self) -> dict[str, Any]:
+        """The choices of the experiment, out of the generated record."""
+        found: dict[str, Any] = json.loads(self.file("experiment.json"))["choices"]
+        return found
+
+    def kept(self, side: str = "b") -> dict[str, Any] | None:
+        """What the browser keeps of a side."""
+        script = "(side) => Object.entries(localStorage).filter(([key]) => key.endsWith(`:lab:${side}`)).map(([, text]) => text)"
+        found = self.page.evaluate(script, side)
+        return json.loads(found[0])["choices"] if found else None
 
 
 @pytest.fixture(scope="session", name="checkout")
@@ -120,6 +169,17 @@ def visit_fixture(browser: Browser, site: Site) -> Iterator[Visit]:
     """A fresh profile; nothing may be complained of or fetched from elsewhere."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     visit = watch(context, site)
+    yield visit
+    context.close()
+    assert visit.problems == []
+
+
+@pytest.fixture(name="reader", params=["en", "zh"])
+def reader_fixture(request: pytest.FixtureRequest, browser: Browser, site: Site) -> Iterator[Visit]:
+    """A fresh profile in each language; nothing may be complained of or fetched from elsewhere."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    visit = watch(context, site)
+    visit.language = request.param
     yield visit
     context.close()
     assert visit.problems == []

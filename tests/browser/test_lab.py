@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 if TYPE_CHECKING:
     from conftest import Visit
@@ -41,19 +41,6 @@ REMEMBER_COPY = """document.addEventListener("copy", () => {
 })"""
 
 
-def choose(page: Page, field: str, label: str) -> None:
-    """Open the step of a field and click one of its cards."""
-    panel = page.locator(f'[data-field="{field}"]').locator("xpath=ancestor::*[@data-step]")
-    step = panel.get_attribute("data-step")
-    names = page.evaluate("SlimeLabData.catalog.steps.map((step) => step.id)")
-    page.locator(".slime-lab__step").nth(names.index(step)).click()
-    page.locator(f'[data-field="{field}"] label', has_text=label).first.click()
-
-
-def shell(page: Page) -> str:
-    return page.locator('[data-file="experiment.sh"] pre').evaluate("(pre) => pre.textContent")
-
-
 def rendered(checkout: Path, folder: Path, choices: str) -> bytes:
     """What the command line writes for the same choices, in the same checkout."""
     (folder / "choices.yaml").write_text(choices)
@@ -73,20 +60,20 @@ def rendered(checkout: Path, folder: Path, choices: str) -> bytes:
 def test_choosing_tiny_changes_picture_findings_and_shell(visit: Visit, tmp_path: Path) -> None:
     """One click moves all of it; the download is the page's text and the command line's file."""
     page = visit.open()
-    before = shell(page)
+    before = visit.file()
     assert page.locator(".slime-lab__picture rect.sl-gpu").count() == 8
     expect(page.locator("[data-part=planned]")).to_be_visible()
-    choose(page, "model", "Tiny")
+    visit.choose("model", "Tiny")
     assert page.locator(".slime-lab__picture rect.sl-gpu").count() == 1
     expect(page.locator("[data-part=planned]")).to_be_hidden()
     expect(page.locator("[data-part=findings]")).to_contain_text("float32")
     assert page.locator(".slime-lab__row--changed").count() > 10
-    assert shell(page) != before and "--recipe tiny" in shell(page)
+    assert visit.file() != before and "--recipe tiny" in visit.file()
     with page.expect_download() as download:
         page.locator('[data-file="experiment.sh"] [data-action="download"]').click()
     assert download.value.suggested_filename == "experiment.sh"
     saved = Path(download.value.path()).read_bytes()
-    assert saved == shell(page).encode()
+    assert saved == visit.file().encode()
     assert saved == rendered(visit.site.checkout, tmp_path, "model: tiny\n")
 
 
@@ -101,7 +88,7 @@ def test_page_starts_as_the_build_wrote_it(visit: Visit) -> None:
 def test_linked_changes_undo_redo_and_reset(visit: Visit) -> None:
     """Fully async moves to separate pools in one step that one undo takes back."""
     page = visit.open()
-    choose(page, "schedule", "Fully async")
+    visit.choose("schedule", "Fully async")
     layout = page.locator('[data-field="layout"] input:checked')
     expect(layout).to_have_value("separate")
     expect(page.get_by_role("status")).not_to_be_empty()
@@ -116,18 +103,18 @@ def test_linked_changes_undo_redo_and_reset(visit: Visit) -> None:
 def test_reload_keeps_the_choices(visit: Visit) -> None:
     """What was chosen is there after a reload, in the other language too, and nothing else is."""
     page = visit.open()
-    choose(page, "model", "Tiny")
-    wanted = shell(page)
+    visit.choose("model", "Tiny")
+    wanted = visit.file()
     page.reload()
-    assert shell(page) == wanted
-    page = visit.open("zh/index.html")
-    assert shell(page) == wanted
+    assert visit.file() == wanted
+    visit.open("zh/index.html")
+    assert visit.file() == wanted
 
 
 def test_errors_withhold_the_shell_and_lead_to_the_field(visit: Visit) -> None:
     """An error marks its step, hides the runnable files, and a button puts the focus on what is missing."""
     page = visit.open()
-    choose(page, "model", "GLM-4.7")
+    visit.choose("model", "GLM-4.7")
     page.get_by_role("button", name="Placement").click()
     page.locator('[data-field="nodes"] input').fill("3")
     page.locator('[data-field="nodes"] input').press("Tab")
@@ -146,7 +133,7 @@ def test_errors_withhold_the_shell_and_lead_to_the_field(visit: Visit) -> None:
 def test_repair_is_a_preview_first(visit: Visit) -> None:
     """A repair shows what it would change; applying it removes the finding, and undo brings it back."""
     page = visit.open()
-    choose(page, "layout", "Disaggregated")
+    visit.choose("layout", "Disaggregated")
     page.locator('[data-field="rollout"] input').fill("12")
     page.locator('[data-field="rollout"] input').press("Enter")
     finding = page.locator(".slime-lab__finding--error").first
@@ -162,14 +149,14 @@ def test_repair_is_a_preview_first(visit: Visit) -> None:
 def test_refused_number_says_why_and_keeps_the_old_value(visit: Visit) -> None:
     """A value outside the limits changes nothing and names the limits."""
     page = visit.open()
-    before = shell(page)
+    before = visit.file()
     page.get_by_role("button", name="Placement").click()
     field = page.locator('[data-field="nodes"]')
     field.locator("input").fill("9999")
     field.locator("input").press("Enter")
     expect(field.locator(".slime-lab__refused")).to_contain_text("512")
     expect(field.locator("input")).to_have_value("1")
-    assert shell(page) == before
+    assert visit.file() == before
 
 
 def test_keyboard_keeps_focus(visit: Visit) -> None:
@@ -198,7 +185,7 @@ def test_copy_without_clipboard_permission(visit: Visit) -> None:
     page.evaluate(REMEMBER_COPY)
     page.locator('[data-file="experiment.sh"] [data-action="copy"]').click()
     expect(page.get_by_role("status")).to_contain_text("Copied experiment.sh")
-    assert page.evaluate("window.copied") == shell(page)
+    assert page.evaluate("window.copied") == visit.file()
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

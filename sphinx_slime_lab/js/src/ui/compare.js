@@ -59,10 +59,10 @@ export function createCompare(context, session, actions, notices) {
   };
 }
 
-/** A titled table that is shown while it has rows. */
-function createTable(/** @type {any} */ { words }, /** @type {string} */ title, /** @type {string[]} */ heads, /** @type {number[]} */ code) {
+/** A titled table that is shown while it has rows; `code` are the columns set as code. */
+function createTable(/** @type {string} */ title, /** @type {string[]} */ heads, /** @type {number[]} */ code = []) {
   const body = h("tbody");
-  const table = h("table", { class: "slime-lab__table slime-lab__table--compare" },
+  const table = h("table", { class: `slime-lab__table slime-lab__table--compare${code.length ? " slime-lab__table--lines" : ""}` },
     h("caption", {}, title), h("thead", {}, h("tr", {}, ...heads.map((one) => h("th", { scope: "col" }, h("p", {}, one))))), body);
   const element = h("div", { class: "table-wrapper", role: "region", "aria-label": title, tabindex: "0" }, table);
   return {
@@ -78,10 +78,10 @@ function createTable(/** @type {any} */ { words }, /** @type {string} */ title, 
 /** @param {any} context */
 function createParts(context) {
   const { words, language, labels } = context;
-  const totals = createTable(context, words.totals, ["", "A", "B"], []);
-  const choices = createTable(context, words.compare_choices, [words.step, words.choice, "A", "B", words.compare_because], []);
-  const findings = createTable(context, words.findings, [words.rule, "A", "B"], [0]);
-  const lines = createTable(context, words.compare_lines, ["", "A", "B"], [1, 2]);
+  const totals = createTable(words.totals, ["", "A", "B"]);
+  const choices = createTable(words.compare_choices, [words.step, words.choice, "A", "B", words.compare_because]);
+  const findings = createTable(words.findings, [words.rule, "A", "B"], [0]);
+  const lines = createTable(words.compare_lines, ["", "A", "B"], [1, 2]);
   const count = (/** @type {any[]} */ found, /** @type {"a"|"b"} */ side, /** @type {string} */ severity) =>
     String(found.filter((one) => one.severity === severity && one[side] !== null).length);
   return {

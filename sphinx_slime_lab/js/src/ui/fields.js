@@ -131,7 +131,7 @@ function number(field, context, edit, id) {
   const less = step(doubling ? "÷2" : "−", words.less, -1);
   const more = step(doubling ? "×2" : "+", words.more, 1);
   const limits = fill(words.limits, { minimum: field.minimum, maximum: field.maximum });
-  const unit = field.unit ? `${field.unit[context.language]}, ${limits}` : limits;
+  const unit = [words[`unit_${field.name}`], limits].filter(Boolean).join(words.comma);
   return {
     element: h(
       "fieldset", {},

@@ -171,7 +171,7 @@ function tabName() {
 }
 
 /** On narrow screens, a button that brings the picture back into view. */
-function createJump(/** @type {any} */ { words }, /** @type {HTMLElement} */ live) {
+function createJump(/** @type {any} */ { section, words }, /** @type {HTMLElement} */ live) {
   const button = h("button", {
     type: "button", class: "slime-lab__button slime-lab__button--main slime-lab__jump", hidden: true,
     onclick: () => live.scrollIntoView({ block: "start" }),
@@ -186,6 +186,6 @@ function createJump(/** @type {any} */ { words }, /** @type {HTMLElement} */ liv
     button.hidden = isLiveSeen || !isLabSeen;
   });
   seen.observe(live);
-  seen.observe(/** @type {HTMLElement} */ (live.parentElement));
+  seen.observe(section);
   return button;
 }

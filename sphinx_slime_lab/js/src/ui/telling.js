@@ -40,7 +40,8 @@ function once(report, key, notice) {
 export function ignoredNotice({ language, words }, text, ignored) {
   const items = ignored.map((one) => {
     const meant = one.nearest ? ` ${fill(words.did_you_mean, { name: one.nearest })}` : "";
-    return `${one.reason[language]}${meant}`;
+    const reason = one.reason[language];
+    return `${reason.includes(one.key) ? "" : `${one.key}${words.colon}`}${reason}${meant}`;
   });
   return { text, items };
 }
@@ -49,7 +50,7 @@ export function ignoredNotice({ language, words }, text, ignored) {
 function visit(context, session, notices, show) {
   const { words } = context;
   const { mine, bringsA } = session.report;
-  const items = mine === null ? [] : differences(context, mine, session.state, words.yours, words.here);
+  const items = mine === null ? [] : differences(context, mine, session.state, words.yours, words.of_link);
   if (bringsA) items.push(words.visit_a);
   return {
     text: mine === null ? words.visiting_a : items.length ? words.visiting : words.visiting_same,
@@ -112,7 +113,7 @@ function conflict(context, session, side, show) {
   };
 }
 
-const SHOWN = 8;
+const SHOWN = 5;
 
 /** Differences of two experiments as lines, the first few in full. */
 function differences(/** @type {any} */ { labels, words }, /** @type {any} */ left, /** @type {any} */ right, /** @type {string} */ a, /** @type {string} */ b) {
