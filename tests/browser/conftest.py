@@ -92,7 +92,8 @@ class Visit:
 
     def kept(self, side: str = "b") -> dict[str, Any] | None:
         """What the browser keeps of a side."""
-        script = "(side) => Object.entries(localStorage).filter(([key]) => key.endsWith(`:lab:${side}`)).map(([, text]) => text)"
+        script = """(side) => Object.entries(localStorage)
+          .filter(([key]) => key.endsWith(`:lab:${side}`)).map(([, text]) => text)"""
         found = self.page.evaluate(script, side)
         return json.loads(found[0])["choices"] if found else None
 

@@ -115,16 +115,16 @@ def test_narrow_screens_show_the_picture_first(reader: Visit) -> None:
     jump.click()
     expect(picture).to_be_in_viewport()
     reader.button("a_save").click()
-    page.get_by_role(
-        "button", name=page.evaluate("SlimeLabData.catalog.presets[3].label[SlimeLabData.language]")
-    ).click()
+    agent = page.evaluate("SlimeLabData.catalog.presets[3].label[SlimeLabData.language]")
+    page.get_by_role("button", name=agent).click()
     page.locator("[data-part=compare] summary").click()
     for key in ("share", "load"):
         reader.button(key).click()
         assert page.evaluate("document.documentElement.scrollWidth") == 320
     heights = page.evaluate(
         """[...document.querySelectorAll(".slime-lab :is(button, summary, .slime-lab__card, .slime-lab__input)")]
-          .filter((el) => el.offsetParent).map((el) => [el.getBoundingClientRect().height, el.outerHTML.slice(0, 120)])"""
+          .filter((el) => el.offsetParent)
+          .map((el) => [el.getBoundingClientRect().height, el.outerHTML.slice(0, 120)])"""
     )
     assert [one for one in heights if one[0] < 44] == []
 

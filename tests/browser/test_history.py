@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_undo_goes_over_edits_only(reader: Visit) -> None:
-    """Walking through the steps records nothing; one undo takes back an edit with what was linked to it, and says so."""
+    """Walking through the steps records nothing; one undo takes back an edit with all that was linked, and says so."""
     page = reader.open()
     reader.choose("schedule", "async")
     expect(page.get_by_role("status").first).not_to_be_empty()

@@ -71,8 +71,13 @@ def test_opening_a_link_keeps_the_own_experiment(reader: Visit) -> None:
 
 @pytest.mark.parametrize(
     ("fragment", "said"),
-    [("#lab=99;first", "99"), ("#lab=1;first;nodes=%ff", "percent-encoding"), ("#experiment=%7B", "JSON"), ("#lab=1;" + "x" * 20_000, "8192")],
-)  # fmt: skip
+    [
+        ("#lab=99;first", "99"),
+        ("#lab=1;first;nodes=%ff", "percent-encoding"),
+        ("#experiment=%7B", "JSON"),
+        ("#lab=1;" + "x" * 20_000, "8192"),
+    ],
+)
 def test_a_broken_link_is_explained(visit: Visit, fragment: str, said: str) -> None:
     """A link that cannot be read is refused with its reason, and the kept experiment is shown."""
     visit.open()
