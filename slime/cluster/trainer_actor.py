@@ -69,8 +69,8 @@ class TrainerActor:
         from slime.megatron.trainer import MegatronTrainer
         from slime.weights.transport import SharedBuffer
 
-        self._buffer = SharedBuffer()
         self._trainer = MegatronTrainer(self.config, self.rank, self.world_size, master_addr, master_port)
+        self._buffer = SharedBuffer(self._trainer.device)
         state = self._trainer.load()
         return Loaded(str(state.source), state.step, dict(state.data_cursor))
 
@@ -113,7 +113,7 @@ class TrainerActor:
         self._next = next(self._waiting, None)
 
     def next_bucket(self, payloads: int) -> tuple[list[str], bool]:
-        """The next bucket in shared memory; it stays there until the following call.
+        """The next bucket, in memory that an engine of this host can map; it stays there until the following call.
 
         Args:
             payloads: how many copies of its handle are wanted, one per tensor-parallel rank of an engine.

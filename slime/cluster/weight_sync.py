@@ -18,7 +18,7 @@ from slime.sglang.http import RequestError
 from slime.weights.transport import LOAD_FORMAT, WeightUpdateError
 from slime.weights.transport_disk import remove_version
 
-Transport = Literal["shared memory", "disk"]
+Transport = Literal["shared memory", "CUDA IPC", "disk"]
 
 
 class WeightSync:
@@ -43,7 +43,9 @@ class WeightSync:
     @property
     def transport(self) -> Transport:
         """How weights travel in this run."""
-        return "disk" if self.config.update_weight_transport == "disk" else "shared memory"
+        if self.config.update_weight_transport == "disk":
+            return "disk"
+        return "shared memory" if self.config.device == "cpu" else "CUDA IPC"
 
     async def push(self) -> float:
         """Hand the trainer's weights to all engines as the next version; returns the seconds that it took.

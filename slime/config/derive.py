@@ -67,10 +67,10 @@ def derive_evaluation(config: Config) -> Values:
     }
 
 
-def derive_cpu_serving(config: Config) -> Values:
-    """On a CPU the engine computes in float32 with PyTorch's attention: the trainer does so too."""
+def derive_serving(config: Config) -> Values:
+    """The engine computes in the trainer's precision; on a CPU that is float32, with PyTorch's attention."""
     if config.device != "cpu":
-        return {}
+        return {"sglang_dtype": "bfloat16"}
     return {"sglang_dtype": "float32", "sglang_attention_backend": "torch_native"}
 
 
@@ -80,5 +80,5 @@ DERIVATIONS: tuple[Callable[[Config], Values], ...] = (
     derive_lengths,
     derive_clip,
     derive_evaluation,
-    derive_cpu_serving,
+    derive_serving,
 )

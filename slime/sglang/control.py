@@ -73,7 +73,7 @@ class EngineControl:
             await self._post("/begin_weight_update")
 
     async def load_bucket(self, payloads: Sequence[str], load_format: str, version: str | None) -> None:
-        """Load one bucket of weights from shared memory; the server must be paused.
+        """Load one bucket of weights from memory that the trainer shares; the server must be paused.
 
         Args:
             payloads: one per tensor-parallel rank of the engine.

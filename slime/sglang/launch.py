@@ -26,6 +26,10 @@ CPU_ARGUMENTS: Mapping[str, Value] = {
     "sleep-on-idle": True,
 }
 
+# SGLang on a GPU computes in the trainer's precision. Left to itself it would take that of the checkpoint, and float16
+# for one in float32. Nothing here asks for structured output, so its grammar compiler is not loaded.
+CUDA_ARGUMENTS: Mapping[str, Value] = {"dtype": "bfloat16", "grammar-backend": "none"}
+
 # Variables of the launching process that must not reach the server. Proxies would catch its calls to itself; Ray and
 # the launcher's own PYTHONPATH concern other processes.
 DROPPED_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "PYTHONPATH")
@@ -71,8 +75,7 @@ def server_arguments(spec: EngineSpec, port: int) -> dict[str, Value]:
         "log-level": "info",
         "log-level-http": "warning",
     }
-    if spec.device == "cpu":
-        base |= CPU_ARGUMENTS
+    base |= CPU_ARGUMENTS if spec.device == "cpu" else CUDA_ARGUMENTS
     return base | dict(spec.arguments)
 
 

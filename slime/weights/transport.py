@@ -1,7 +1,8 @@
 """Weights on their way from a trainer to an engine on the same host: one shared buffer, of which only a handle is sent.
 
-The trainer copies its tensors one after another into a flat byte buffer in shared memory and sends the engine a handle.
-The engine maps the buffer, cuts it back into tensors and loads them. This is SGLang's load format `flattened_bucket`.
+The trainer copies its tensors one after another into a flat byte buffer and sends the engine a handle. The engine maps
+the buffer, cuts it back into tensors and loads them. This is SGLang's load format `flattened_bucket`. The buffer lies
+in shared memory for a trainer on a CPU, and in the memory of the trainer's GPU (CUDA IPC) for one on a GPU.
 
 The handle is a pickle, as SGLang expects it. Here it is only ever written: nothing in this package unpickles.
 """
@@ -14,12 +15,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 import torch.multiprocessing
+from torch.multiprocessing.reductions import reduce_tensor
 
 LOAD_FORMAT = "flattened_bucket"
 DEFAULT_BUCKET_BYTES = 512 * 2**20
+
+CPU = torch.device("cpu")
+# Where `torch.multiprocessing` names the device among the arguments that rebuild a CUDA tensor.
+_DEVICE_ARGUMENT = 6
 
 NamedTensor = tuple[str, torch.Tensor]
 
@@ -50,19 +57,31 @@ def split_buckets(named: Iterable[NamedTensor], limit: int = DEFAULT_BUCKET_BYTE
 
 @dataclass
 class SharedBuffer:
-    """A flat byte buffer in shared memory, reused from one update to the next and grown when it is too small."""
+    """A flat byte buffer that an engine can map.
 
+    Attributes:
+        device: of the trainer's weights. On a CPU the buffer is shared memory, reused from one bucket to the next and
+            grown when it is too small. On a GPU every bucket gets memory of its own: an engine answers before its
+            copies have run, and torch keeps a block that was handed out until the engine has closed it.
+        data: the buffer, from the first `reserve` on.
+    """
+
+    device: torch.device = CPU
     data: torch.Tensor | None = None
 
     def reserve(self, size: int) -> torch.Tensor:
-        """The first `size` bytes of the buffer, as a uint8 tensor of shape (size,)."""
-        if self.data is None or self.data.numel() < size:
+        """`size` bytes to write into, as a uint8 tensor of shape (size,). On a CPU, bytes given out before are void."""
+        if self.device.type == "cuda":
+            self.data = None
+            torch.cuda.ipc_collect()  # frees the blocks that the engines have closed
+            self.data = torch.empty(size, dtype=torch.uint8, device=self.device)
+        elif self.data is None or self.data.numel() < size:
             self.data = torch.empty(size, dtype=torch.uint8).share_memory_()
         return self.data[:size]
 
 
 def pack(bucket: list[NamedTensor], buffer: SharedBuffer) -> str:
-    """Copy a bucket into shared memory and describe it for the engine.
+    """Copy a bucket into the buffer and describe it for one engine.
 
     The buffer must stay as it is until the engine has answered.
 
@@ -84,7 +103,7 @@ def pack(bucket: list[NamedTensor], buffer: SharedBuffer) -> str:
                 f"{name} holds values that are not finite; they were not sent, and the engine keeps its weights"
             )
         size = size_in_bytes(tensor)
-        flat[start : start + size].copy_(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8))
+        flat[start : start + size].copy_(tensor.detach().to(flat.device).contiguous().reshape(-1).view(torch.uint8))
         # SGLang reads these attributes by name and takes any plain record, so its own class need not be imported here.
         places.append(
             SimpleNamespace(
@@ -95,15 +114,27 @@ def pack(bucket: list[NamedTensor], buffer: SharedBuffer) -> str:
     return _handle({"flattened_tensor": flat, "metadata": places})
 
 
+class _HandlePickler(ForkingPickler):
+    """torch.multiprocessing's reducers, which put a handle of a tensor's memory for its bytes."""
+
+    def reducer_override(self, value: object) -> Any:
+        """A CUDA tensor names its GPU by UUID, as SGLang reads it: the engine may number its GPUs differently."""
+        if not (isinstance(value, torch.Tensor) and value.is_cuda):
+            return NotImplemented
+        rebuild, arguments = reduce_tensor(value)
+        uuid = str(torch.cuda.get_device_properties(value.device).uuid)
+        return rebuild, (*arguments[:_DEVICE_ARGUMENT], uuid, *arguments[_DEVICE_ARGUMENT + 1 :])
+
+
 def _handle(content: object) -> str:
-    """Pickle with torch.multiprocessing's reducers, which put the name of a tensor's shared memory for its bytes."""
+    """Pickle what the engine needs to map the buffer; none of its bytes."""
     # Torch's default strategy passes a file descriptor over an authenticated socket of the sender's process family;
     # a server that is not a child of the trainer cannot take it and dies of the attempt.
     before = torch.multiprocessing.get_sharing_strategy()
     torch.multiprocessing.set_sharing_strategy("file_system")
     try:
         written = io.BytesIO()
-        ForkingPickler(written).dump(content)
+        _HandlePickler(written).dump(content)
     finally:
         torch.multiprocessing.set_sharing_strategy(before)
     return base64.b64encode(written.getvalue()).decode("ascii")

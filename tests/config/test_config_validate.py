@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from slime.config import Config, ConfigError, Problem
+from slime.config.derive import derive
 from slime.config.groups.algorithm import ICEPOP
 from slime.config.validate import RULES, algorithm, batch, files, placement, validate
 from slime.config.validate.arithmetic import nearest_divisors, nearest_multiples
@@ -28,6 +29,12 @@ READY: dict[str, object] = {
 KL = {"kl_coef": 0.1}
 EXTERNAL = {"rollout_external_engine_addrs": ("h:1",)}
 DELTA = {"update_weight_mode": "delta", "update_weight_transport": "disk", "update_weight_disk_dir": "d"}
+
+# What runs on a GPU today.
+ONE_GPU = {
+    "device": "cuda", "recipe": "tiny", "colocate": True, "actor_num_gpus_per_node": 1, "rollout_num_gpus": 1,
+    "sglang_attention_backend": "triton",
+}  # fmt: skip
 
 # rule, values that it refuses, parts of the message, values that it lets pass
 CASES: list[tuple[Rule, dict[str, object], list[str], dict[str, object]]] = [
@@ -62,6 +69,18 @@ CASES: list[tuple[Rule, dict[str, object], list[str], dict[str, object]]] = [
      ["travels over disk alone"], {**DELTA, "update_weight_local_checkpoint_dir": "l"}),
     (placement.validate_device, {"attention_backend": "flash"}, ["GPU kernel", "auto, unfused or local"],
      {"attention_backend": "auto"}),
+    (placement.validate_device, {**ONE_GPU, "recipe": None}, ["--recipe: not given", "--recipe tiny"], ONE_GPU),
+    (placement.validate_device, {**ONE_GPU, "colocate": False}, ["--colocate: not given"], ONE_GPU),
+    (placement.validate_device, {**ONE_GPU, "actor_num_gpus_per_node": 2}, ["2 GPUs", "--rollout-num-gpus 1"], ONE_GPU),
+    (placement.validate_device, {**ONE_GPU, "rollout_num_gpus": 3}, ["3 GPUs"], ONE_GPU),
+    (placement.validate_device, {**ONE_GPU, "attention_backend": "flash"}, ["flash", "PyTorch's"],
+     {**ONE_GPU, "attention_backend": "local"}),
+    (placement.validate_device, {**ONE_GPU, "sglang_attention_backend": None}, ["--sglang-attention-backend triton"],
+     ONE_GPU),
+    (placement.validate_device, {"sglang_attention_backend": "triton"}, ["needs a GPU", "give torch_native"],
+     {"sglang_attention_backend": "torch_native"}),
+    (placement.validate_device, {"sglang_cuda_graph_backend_decode": "full"}, ["decode full", "give disabled"],
+     {"sglang_cuda_graph_backend_decode": "disabled"}),
     (batch.validate_global_batch, {"global_batch_size": 48}, ["8 prompts x 8 answers = 64", "16 would be dropped",
                                                               "32 or 64"], {"global_batch_size": 32}),
     (batch.validate_global_batch, {"global_batch_size": 128}, ["do not fill", "at most 64"], {"global_batch_size": 64}),
@@ -178,6 +197,7 @@ def test_derived_values(small: Callable[..., Config]) -> None:
     assert (config.eval_temperature, config.eval_top_p, config.eval_top_k) == (1.0, 1.0, -1)
     assert (config.eval_input_key, config.eval_label_key) == ("prompt", "label")
     assert (config.sglang_dtype, config.sglang_attention_backend) == ("float32", "torch_native")
+    assert derive(Config(device="cuda", rollout_batch_size=8)).sglang_dtype == "bfloat16"
     assert small(num_steps_per_rollout=4).global_batch_size == 8
     assert small(global_batch_size=16).origins["global_batch_size"] == "call"
 

@@ -25,6 +25,12 @@ def test_a_gpu_server_gets_none_of_them() -> None:
     assert "attention-backend" not in arguments
 
 
+def test_a_gpu_server_computes_in_the_trainers_precision() -> None:
+    arguments = server_arguments(EngineSpec("/m", device="cuda"), 20000)
+    assert arguments["dtype"] == "bfloat16"
+    assert arguments["grammar-backend"] == "none"
+
+
 def test_given_arguments_win_over_defaults() -> None:
     spec = EngineSpec("/m", device="cpu", arguments={"mem-fraction-static": 0.3, "disable-cuda-graph": False})
     command = server_command(spec, 20000)

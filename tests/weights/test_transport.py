@@ -38,8 +38,21 @@ for place in content["metadata"]:
 """
 
 
-def read_elsewhere(payload: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", READER], input=payload, capture_output=True, text=True, check=False)
+# Before it unpickles, SGLang replaces torch's function, so that a GPU may be named by its UUID.
+GPU_READER = """
+import torch
+from torch.multiprocessing import reductions
+original = reductions.rebuild_cuda_tensor
+def rebuild(*arguments):
+    uuids = [str(torch.cuda.get_device_properties(index).uuid) for index in range(torch.cuda.device_count())]
+    return original(*arguments[:6], uuids.index(arguments[6]), *arguments[7:])
+reductions.rebuild_cuda_tensor = rebuild
+"""
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+
+def read_elsewhere(payload: str, reader: str = READER) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", reader], input=payload, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -79,6 +92,33 @@ def test_a_view_is_sent_as_its_values() -> None:
     content = base64.b64decode(payload)
     assert b"rebuild_storage_filename" in content
     assert read_elsewhere(payload) == ["t [3, 2] torch.float32 15.0"]
+
+
+@needs_gpu
+def test_another_process_reads_the_tensors_from_the_gpu() -> None:
+    gpu = torch.device("cuda", 0)
+    buffer = SharedBuffer(gpu)
+    tensors = [
+        ("a", torch.arange(6, dtype=torch.float32, device=gpu).reshape(2, 3).t()),
+        ("b", torch.ones(4, dtype=torch.bfloat16, device=gpu) * 2),
+    ]
+    payload = pack(tensors, buffer)
+    assert buffer.data.device == gpu
+    assert str(torch.cuda.get_device_properties(gpu).uuid).encode() in base64.b64decode(payload)
+    assert read_elsewhere(payload, GPU_READER + READER) == ["a [3, 2] torch.float32 15.0", "b [4] torch.bfloat16 8.0"]
+
+
+@needs_gpu
+def test_a_bucket_on_the_gpu_stays_until_it_was_read() -> None:
+    """An engine answers before its copies have run: the next bucket must not be written over this one."""
+    gpu = torch.device("cuda", 0)
+    buffer = SharedBuffer(gpu)
+    first = pack([("w", torch.full((1000,), 1.0, device=gpu))], buffer)
+    place = buffer.data.data_ptr()
+    second = pack([("w", torch.full((1000,), 2.0, device=gpu))], buffer)
+    assert buffer.data.data_ptr() != place
+    assert read_elsewhere(first, GPU_READER + READER) == ["w [1000] torch.float32 1000.0"]
+    assert read_elsewhere(second, GPU_READER + READER) == ["w [1000] torch.float32 2000.0"]
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

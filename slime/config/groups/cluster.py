@@ -18,7 +18,6 @@ class ClusterFlags:
         "运行设备：cpu 用 gloo 和 SGLang 的 CPU 引擎，cuda 用 NCCL 和 GPU",
         "device: cpu means gloo and SGLang's CPU engine, cuda means NCCL and GPUs",
         choices=("cpu", "cuda"),
-        only=("cpu",),
         source="own",
     )
     recipe: str | None = flag(

@@ -41,8 +41,8 @@ class ServingFlags:
     )
     sglang_dtype: str | None = flag(
         None,
-        "引擎的权重精度；CPU 上默认 float32",
-        "precision of the engine's weights; float32 by default on a CPU",
+        "引擎的权重精度；默认与训练端相同：CPU 上 float32，GPU 上 bfloat16",
+        "precision of the engine's weights; by default the trainer's: float32 on a CPU, bfloat16 on a GPU",
         choices=("auto", "half", "float16", "bfloat16", "float", "float32"),
         source="sglang",
     )
@@ -51,7 +51,23 @@ class ServingFlags:
         "引擎的注意力实现；CPU 上默认 torch_native",
         "attention of the engine; torch_native by default on a CPU",
         choices=("torch_native", "flashinfer", "fa3", "triton", "nsa", "trtllm_mha", "trtllm_mla"),
-        only=("torch_native",),
+        only=("torch_native", "triton"),
+        source="sglang",
+    )
+    sglang_cuda_graph_backend_decode: str | None = flag(
+        None,
+        "decode 阶段的 CUDA graph；disabled 为不用",
+        "CUDA graphs of decoding; disabled uses none",
+        choices=("full", "breakable", "tc_piecewise", "disabled"),
+        only=("full", "disabled"),
+        source="sglang",
+    )
+    sglang_cuda_graph_backend_prefill: str | None = flag(
+        None,
+        "prefill 阶段的 CUDA graph；disabled 为不用",
+        "CUDA graphs of prefilling; disabled uses none",
+        choices=("breakable", "tc_piecewise", "disabled"),
+        only=("disabled",),
         source="sglang",
     )
     sglang_chunked_prefill_size: int | None = flag(

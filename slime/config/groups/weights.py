@@ -20,8 +20,8 @@ class WeightFlags:
     )
     update_weight_transport: str = flag(
         "nccl",
-        "权重的传输方式；nccl 在同卡或 CPU 上改用共享内存",
-        "how weights travel; colocated or on a CPU nccl means shared memory",
+        "权重的传输方式；nccl 在 CPU 上改用共享内存，同卡时改用 CUDA IPC",
+        "how weights travel; nccl means shared memory on a CPU, and CUDA IPC when colocated on GPUs",
         choices=("nccl", "disk"),
     )
     update_weight_disk_dir: str | None = flag(

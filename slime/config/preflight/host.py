@@ -74,8 +74,8 @@ def check_output_paths(config: Config) -> Iterator[Problem]:
 
 
 def check_shared_memory(config: Config) -> Iterator[Problem]:
-    """One bucket of weights fits in shared memory, through which a CPU's or a colocated engine reads it."""
-    if not (config.colocate or config.device == "cpu") or config.update_weight_transport == "disk":
+    """One bucket of weights fits in shared memory, through which an engine on a CPU reads it."""
+    if config.device != "cpu" or config.update_weight_transport == "disk":
         return
     if not SHARED_MEMORY.is_dir():
         yield Problem("host", f"{SHARED_MEMORY} does not exist: weights travel through it", "mount a tmpfs there")

@@ -73,7 +73,7 @@ def validate_modes(config: Config) -> Iterator[Problem]:
         (asynchronous and config.deterministic_mode, "--rollout-function-path (fully async)", "--deterministic-mode",
          "a continuous queue cannot reproduce the order of samples"),
         (delta and config.colocate, "--update-weight-mode delta", "--colocate",
-         "colocated engines read the whole weights from shared memory"),
+         "colocated engines read the whole weights from the trainer's memory"),
     ):  # fmt: skip
         if bad:
             yield Problem("cfg", f"{first} and {second} exclude each other: {why}", "drop one of them")
@@ -102,7 +102,7 @@ def validate_weight_transport(config: Config) -> Iterator[Problem]:
 
 
 def validate_device(config: Config) -> Iterator[Problem]:
-    """What a CPU cannot do."""
+    """What a CPU cannot do, and what was not run on GPUs yet."""
     if config.device == "cpu" and config.attention_backend in ("flash", "fused"):
         yield Problem(
             "cfg",
@@ -110,6 +110,32 @@ def validate_device(config: Config) -> Iterator[Problem]:
             "give auto, unfused or local",
             ("--attention-backend", "--device"),
         )
+    if config.device == "cuda":
+        yield from _not_yet_on_gpus(config)
+        return
+    for flag, value, today in (
+        ("--sglang-attention-backend", config.sglang_attention_backend, "torch_native"),
+        ("--sglang-cuda-graph-backend-decode", config.sglang_cuda_graph_backend_decode, "disabled"),
+        ("--sglang-cuda-graph-backend-prefill", config.sglang_cuda_graph_backend_prefill, "disabled"),
+    ):
+        if value not in (None, today):
+            yield Problem("cfg", f"{flag} {value} needs a GPU and --device is cpu", f"give {today}", (flag, "--device"))
+
+
+def _not_yet_on_gpus(config: Config) -> Iterator[Problem]:
+    """`--device cuda` runs one experiment today, the tiny one with trainer and engine together on one GPU."""
+    gpus = max(config.train_gpus, config.rollout_num_gpus)
+    for bad, flags, found, today in (
+        (config.recipe != "tiny", "--recipe", config.recipe or "not given", "--recipe tiny"),
+        (not config.colocate, "--colocate", "not given", "--colocate: the engine reads weights from the trainer's GPU"),
+        (gpus != 1, "--actor-num-gpus-per-node", f"{gpus} GPUs", "--actor-num-gpus-per-node 1 --rollout-num-gpus 1"),
+        (config.attention_backend in ("flash", "fused"), "--attention-backend", config.attention_backend,
+         "auto, unfused or local: the trainer's attention is PyTorch's"),
+        (config.sglang_attention_backend != "triton", "--sglang-attention-backend",
+         config.sglang_attention_backend or "not given", "--sglang-attention-backend triton"),
+    ):  # fmt: skip
+        if bad:
+            yield Problem("cfg", f"--device cuda does not run yet with {flags}: {found}", f"give {today}", (flags,))
 
 
 def _sizes(config: Config, *names: str) -> str:
