@@ -7,6 +7,9 @@
     {slime:deviations} glm-4.7      values that depart from the source, each with its reason
     {slime:sources} glm-4.7         where the numbers come from
     {slime:recipes}                 all recipes in one table
+    {slime:parallelism} glm-4.7     how the recipe splits the model over GPUs, collapsed
+    {slime:memory} glm-4.7          weights and optimizer state before sharding, collapsed
+    {slime:schedules}               the four schedules as lanes
     {slime:data}                    the same data as JSON files next to the pages
 
 Each entry of the first three is a target of the role of its kind.
@@ -18,6 +21,7 @@ from sphinx_slime_lab.reference.base import ReferenceDirective
 from sphinx_slime_lab.reference.choices import ChoicesDirective
 from sphinx_slime_lab.reference.data import DataDirective
 from sphinx_slime_lab.reference.flags import FlagsDirective
+from sphinx_slime_lab.reference.pictures import MemoryDirective, ParallelismDirective, SchedulesDirective
 from sphinx_slime_lab.reference.recipes import (
     DeviationsDirective,
     FactsDirective,
@@ -34,5 +38,8 @@ DIRECTIVES: dict[str, type[ReferenceDirective]] = {
     "deviations": DeviationsDirective,
     "sources": SourcesDirective,
     "recipes": RecipesDirective,
+    "parallelism": ParallelismDirective,
+    "memory": MemoryDirective,
+    "schedules": SchedulesDirective,
     "data": DataDirective,
 }
