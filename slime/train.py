@@ -1,6 +1,7 @@
 """`slime train`: the whole loop. Read this first; everything else is in the modules that it names.
 
-parse -> preflight -> place -> load -> sync weights -> for each round: generate, train, save, sync weights, evaluate
+parse -> preflight -> read prompts -> place -> load -> sync weights
+      -> for each round: generate, train, save, sync weights, evaluate
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ import asyncio
 import signal
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slime.config import Config, ConfigError, HelpRequested, parse_args
 from slime.config.dry_run import render_dry_run, write_dry_run
+from slime.config.paths import with_absolute_paths
 from slime.config.preflight import preflight
+
+if TYPE_CHECKING:
+    from slime.rollout.setup import RolloutSetup
 
 
 def main(words: Sequence[str]) -> int:
@@ -32,7 +37,7 @@ def main(words: Sequence[str]) -> int:
     except ConfigError as error:
         print(f"slime train: {error}", file=sys.stderr)
         return 2
-    return run(config)
+    return run(with_absolute_paths(config))
 
 
 def check(config: Config) -> None:
@@ -59,15 +64,22 @@ def recipe_dimensions(recipe: str) -> Mapping[str, Any]:
 
 
 def run(config: Config) -> int:
-    """Train; turns a failure of the run into a message and an exit status."""
+    """Read the prompts and train; turns what goes wrong into a message and an exit status."""
     from slime.cluster.address import settle_authentication
 
     settle_authentication()
     from slime.cluster.session import RaySession
+    from slime.data.rows import PromptFileError
+    from slime.rollout.setup import TokenizerError, prepare
 
     try:
+        setup = prepare(config)
+    except (PromptFileError, TokenizerError) as error:
+        print(f"slime train: {error}", file=sys.stderr)
+        return 2
+    try:
         with RaySession():
-            asyncio.run(_until_signal(train(config)))
+            asyncio.run(_until_signal(train(config, setup)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("slime train: stopped; every process of the run has ended", file=sys.stderr)
         return 130
@@ -90,7 +102,7 @@ async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
     await task
 
 
-async def train(config: Config) -> None:
+async def train(config: Config, setup: RolloutSetup) -> None:
     """The loop."""
     # Imported here, because torch and Ray take seconds, and --help and --dry-run need neither.
     from slime.cluster.cluster import Cluster
@@ -100,9 +112,7 @@ async def train(config: Config) -> None:
     from slime.rewards.pool import GraderPool
     from slime.rollout.evaluate import evaluate
     from slime.rollout.generate import generate_rollout
-    from slime.rollout.setup import prepare
 
-    setup = prepare(config)
     with (
         GraderPool(workers=1 if config.device == "cpu" else 4) as grader,
         Report(config.num_rollout, config.metrics_file, config.tensorboard_dir) as report,

@@ -149,10 +149,6 @@ class Cluster:
         """Save a checkpoint on all ranks, with the data source's position; returns its folder."""
         return str((await self.supervise(_gather(self._trainers, "save", round_id, dict(data_cursor))))[0])
 
-    async def engine_pids(self) -> list[list[int]]:
-        """Process ids of each engine's server, the server itself first."""
-        return list(await self.supervise(_gather(self._engines, "pids")))
-
     async def close(self) -> None:
         """End every process of the run, in a bounded time."""
         await self._supervisor.close()

@@ -47,10 +47,6 @@ class EngineActor:
                 return reason
         return None
 
-    def pids(self) -> list[int]:
-        """Process ids of the server's group: for diagnosis."""
-        return self.engine.pids()
-
     def stop(self) -> None:
         """End the server."""
         self._stopping.set()

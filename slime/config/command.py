@@ -15,7 +15,7 @@ from slime.config.resolve import parse_args
 
 USAGE = """usage: slime check [--level cfg|hf|data|host ...] [--json] <the flags of slime train>
 
-Checks a run without starting it: the flags (cfg), the checkpoint (hf), the first rows of the prompt files (data) and
+Checks a run without starting it: the flags (cfg), the checkpoint (hf), every row of the prompt files (data) and
 this machine (host); all four unless --level chooses. Exit status: 0 nothing found but warnings, 1 errors found,
 2 unusable flags."""
 

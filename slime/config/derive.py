@@ -21,6 +21,11 @@ def derive(config: Config) -> Config:
     return config
 
 
+def derive_train_gpus(config: Config) -> Values:
+    """A node has 8 GPUs; a CPU trains in one process unless told otherwise."""
+    return {"actor_num_gpus_per_node": 1 if config.device == "cpu" else 8}
+
+
 def derive_rollout_gpus(config: Config) -> Values:
     """Colocated engines use the training GPUs; without --colocate one engine is the least that can generate."""
     if config.rollout_external_engine_addrs:
@@ -75,6 +80,7 @@ def derive_serving(config: Config) -> Values:
 
 
 DERIVATIONS: tuple[Callable[[Config], Values], ...] = (
+    derive_train_gpus,
     derive_rollout_gpus,
     derive_global_batch,
     derive_lengths,

@@ -106,7 +106,8 @@ def micro_batches(config: Config, per_rank: int) -> tuple[int, int]:
 def _evaluations(config: Config) -> int:
     if config.eval_interval is None:
         return 0
-    return config.num_rollout // config.eval_interval + (0 if config.skip_eval_before_train else 1)
+    # The last round is always evaluated, also when the interval does not end there.
+    return -(-config.num_rollout // config.eval_interval) + (0 if config.skip_eval_before_train else 1)
 
 
 def _saves(config: Config) -> int:
@@ -141,11 +142,23 @@ def render_dry_run(config: Config) -> str:
 
 
 def write_dry_run(config: Config, path: str) -> None:
-    """Write the dry run as JSON. Raises ConfigError when the file cannot be written."""
+    """Write the dry run as JSON. Raises ConfigError when the file cannot be written, or is something else."""
     try:
+        if Path(path).exists() and not _is_dry_run(Path(path)):
+            raise ConfigError(f"--dry-run-json {path} exists and is no earlier dry run; name another file")
         Path(path).write_text(json.dumps(dry_run(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--dry-run-json {path} cannot be written: {error.strerror}") from None
+
+
+def _is_dry_run(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"schema", "configuration", "derived"} <= found.keys()
 
 
 def _setting(config: Config, one: Flag) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["error", "warning"]
+Level = Literal["cfg", "hf", "data", "host"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Problem:
     A problem of severity ``warning`` stops nothing.
     """
 
-    level: Literal["cfg", "hf", "data", "host"]
+    level: Level
     message: str
     hint: str = ""
     flags: tuple[str, ...] = ()

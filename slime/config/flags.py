@@ -25,6 +25,10 @@ FIRST_SEEN: Mapping[str, str] = {
     "own": "0.1.0",
 }
 NEWER_SLIME = "002fa9d6"
+# torch, NumPy and the engine all take it, also after the number of an engine was added.
+MAX_SEED = 2**31 - 1
+# Above it Megatron, PyArrow and the engine overflow; counts, sizes and lengths never come near.
+MAX_INTEGER = 2**53
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from slime.config.flags import Flag, value_text
+from slime.config.flags import MAX_INTEGER, Flag, value_text
 
 
 class ValueProblem(Exception):
@@ -100,3 +100,5 @@ def _check_limits(one: Flag, value: float) -> None:
     )
     if bad:
         raise ValueProblem(f"{one.name} {value}: not {one.range_text()}")
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise ValueProblem(f"{one.name} {value}: the largest integer that a flag takes is {MAX_INTEGER}")

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slime.data.columns import CheckLabel, PromptOptions, read_columns
 from slime.data.rows import PromptFileError, Row, read_rows
 
 Tokenize = Callable[[str], list[int]]
 ChatTemplate = Callable[[list[dict[str, Any]]], str]
-CheckLabel = Callable[[Any, dict[str, Any]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PromptOptions:
-    """How rows become prompts; names are the flags'.
-
-    Attributes:
-        input_key: column of the prompt: a string, or a list of ``{"role", "content"}`` messages.
-        label_key: column of the gold answer; None = no labels.
-        metadata_key: column of a mapping passed on to the grader; may be absent from a row.
-        rollout_max_prompt_len: longer prompts (in tokens) are left out and counted; None = no limit.
-    """
-
-    input_key: str = "input"
-    label_key: str | None = None
-    metadata_key: str = "metadata"
-    rollout_max_prompt_len: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,40 +98,15 @@ def load_prompts(
 def _prompt(
     row: Row, tokenize: Tokenize, options: PromptOptions, template: ChatTemplate | None, check_label: CheckLabel | None
 ) -> Prompt:
-    given = _value(row, options.input_key, "--input-key")
-    text = _text(row, given, options.input_key, template)
+    columns = read_columns(row, options, template is not None, check_label)
+    text = columns.prompt if isinstance(columns.prompt, str) else ""
+    if template is not None:
+        given = columns.prompt
+        text = template([{"role": "user", "content": given}] if isinstance(given, str) else given)
     tokens = tokenize(text)
     if not tokens:
         raise PromptFileError(f"{row.place}: the prompt in {options.input_key!r} is empty; generation needs one token.")
-    metadata = row.values.get(options.metadata_key) or {}
-    if not isinstance(metadata, dict):
-        raise PromptFileError(f"{row.place}: {options.metadata_key!r} is a {type(metadata).__name__}, not an object.")
-    label = None if options.label_key is None else _value(row, options.label_key, "--label-key")
-    if check_label is not None:
-        try:
-            check_label(label, metadata)
-        except ValueError as error:
-            raise PromptFileError(f"{row.place}: label: {error}") from error
-    return Prompt(text, tokens, label, metadata)
-
-
-def _value(row: Row, key: str, flag: str) -> Any:
-    if key in row.values:
-        return row.values[key]
-    keys = list(row.values)
-    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.4)
-    hint = f" The nearest is {near[0]!r}: {flag} {near[0]}." if near else ""
-    raise PromptFileError(f"{row.place}: no key {key!r} ({flag}); the row has: {', '.join(keys) or 'no keys'}.{hint}")
-
-
-def _text(row: Row, given: Any, key: str, template: ChatTemplate | None) -> str:
-    if isinstance(given, str):
-        return given if template is None else template([{"role": "user", "content": given}])
-    if not isinstance(given, list) or not all(isinstance(message, dict) and "role" in message for message in given):
-        raise PromptFileError(f"{row.place}: {key!r} is neither text nor a list of messages with a role.")
-    if template is None:
-        raise PromptFileError(f"{row.place}: {key!r} is a list of messages; add --apply-chat-template to render it.")
-    return template(given)
+    return Prompt(text, tokens, columns.label, columns.metadata)
 
 
 def _fingerprint(prompts: list[Prompt]) -> str:

@@ -96,6 +96,8 @@ class PromptSource:
         for key, value in cursor.items():
             if type(value) is not int or value < 0:
                 raise ResumeError(f"the data state's {key} is {value!r}; it must be an integer, at least 0.")
+        if not isinstance(state.get("buffer"), list):
+            raise ResumeError("the data state has no buffer; it is damaged.")
         self.buffer = [[Sample.from_dict(values) for values in group] for group in state["buffer"]]
         self.epoch, self.offset = state["epoch"], state["offset"]
         self.group_index, self.sample_index = state["group_index"], state["sample_index"]

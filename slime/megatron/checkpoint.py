@@ -190,11 +190,18 @@ def read_description(folder: Path) -> dict[str, Any]:
         return {"format": FORMAT_VERSION, "world_size": None}
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError, OSError) as error:  # not UTF-8 and not JSON are ValueErrors
         raise CheckpointError(f"{path} is damaged: {error}.") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path} is damaged: it holds a {type(values).__name__}, not an object.")
     if values.get("format") != FORMAT_VERSION:
         raise CheckpointError(f"{path} has format {values.get('format')!r}; this version reads {FORMAT_VERSION}.")
     result: dict[str, Any] = values
+    if "step" in result and (type(result["step"]) is not int or not isinstance(result.get("data_cursor"), dict)):
+        raise CheckpointError(
+            f"{path} is damaged: step is {result['step']!r} and data_cursor a "
+            f"{type(result.get('data_cursor')).__name__}; an integer and an object belong there."
+        )
     return result
 
 

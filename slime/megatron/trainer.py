@@ -102,20 +102,19 @@ class MegatronTrainer:
     def load(self) -> LoadedState:
         """Find the weights and load them.
 
-        In this order: the latest checkpoint of --load, with optimizer, schedule and random state; --load as a Hugging
-        Face checkpoint; --ref-load (Megatron or Hugging Face), weights alone; --hf-checkpoint, weights alone. A --load
-        folder that does not exist yet or holds no checkpoint is normal on the first start of a run.
+        The latest checkpoint of --load, with optimizer, schedule and random state; else --ref-load, Megatron's or
+        Hugging Face's, weights alone. A --load folder that does not exist yet or holds no checkpoint is normal on the
+        first start of a run.
 
         Raises:
-            CheckpointError, HFCheckpointError, WeightNameError: what was found cannot be loaded.
+            CheckpointError, HFCheckpointError, WeightNameError: there is nothing to load, or it cannot be loaded.
         """
         load = None if self.config.load is None else Path(self.config.load)
         if load is not None and read_tracker(load) is not None:
             return load_checkpoint(load, self._model, self._state)
-        reference = None if self.config.ref_load is None else Path(self.config.ref_load)
-        if load is not None and (load / "config.json").is_file():
-            reference = load
-        source = Path(self.config.hf_checkpoint) if reference is None else reference
+        if self.config.ref_load is None:
+            raise CheckpointError(f"--load {load} holds no checkpoint, and there is no --ref-load to start from.")
+        source = Path(self.config.ref_load)
         if (source / "config.json").is_file():
             load_hf_weights(self._model, self.model_config, source)
             loaded = LoadedState(source=source)

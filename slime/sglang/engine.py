@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 from types import TracebackType
@@ -114,7 +114,7 @@ class EngineProcess:
         try:
             with opener.open(request, timeout=30) as response:
                 return bool(response.status == 200)
-        except (urllib.error.URLError, OSError):
+        except (OSError, http.client.HTTPException):  # not there yet, or another program has the port
             return False
 
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:

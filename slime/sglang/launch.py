@@ -105,6 +105,8 @@ def server_environment(spec: EngineSpec, inherited: Mapping[str, str] | None = N
     # SGLang's packages would be taken for it.
     environment["PYTHONSAFEPATH"] = "1"
     environment["PYTHONUNBUFFERED"] = "1"
+    # What the server needs lies in the model's folder. A name that it does not find is an error, never a download.
+    environment["HF_HUB_OFFLINE"] = environment["TRANSFORMERS_OFFLINE"] = "1"
     if spec.device == "cpu":
         environment |= cpu.environment()
     return environment | dict(spec.environment)

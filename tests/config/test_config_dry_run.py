@@ -10,6 +10,7 @@ import pytest
 
 from slime.config import REGISTRY, Config, ConfigError, dry_run, render_dry_run, write_dry_run
 from slime.config.dry_run import devices, micro_batches
+from slime.train import due
 
 
 def test_colocated_engines_share_the_training_devices(small: Callable[..., Config]) -> None:
@@ -48,8 +49,34 @@ def test_the_numbers(small: Callable[..., Config]) -> None:
     assert numbers["micro_batches_per_step_and_rank"] == {"least": 16, "most": 16}
     assert numbers["train_iters"] == 10
     assert numbers["total_samples"] == 160
-    assert numbers["evaluations"] == 3  # before round 0, after rounds 1 and 3
+    assert numbers["evaluations"] == 4  # before round 0, after rounds 1 and 3, and the last
     assert numbers["saves"] == 3  # after rounds 1 and 3, and the last
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 9, 10])
+@pytest.mark.parametrize("interval", [1, 3, 4, 12])
+@pytest.mark.parametrize("skip", [False, True])
+def test_what_is_periodic_is_counted_as_the_loop_does_it(
+    small: Callable[..., Config], rounds: int, interval: int, skip: bool
+) -> None:
+    numbers = dry_run(
+        small(
+            num_rollout=rounds,
+            eval_interval=interval,
+            eval_prompt_data=["a", "b.jsonl"],
+            skip_eval_before_train=skip,
+            save="run",
+            save_interval=interval,
+        )
+    )["derived"]
+    times = sum(due(interval, number, rounds) for number in range(rounds))
+    assert numbers["evaluations"] == times + (not skip)
+    assert numbers["saves"] == times
+
+
+def test_ten_rounds_evaluated_every_third(small: Callable[..., Config]) -> None:
+    config = small(num_rollout=10, eval_interval=3, eval_prompt_data=["a", "b.jsonl"])
+    assert dry_run(config)["derived"]["evaluations"] == 5  # before, after rounds 2, 5 and 8, and the last
 
 
 def first_fit(lengths: list[int], capacity: int) -> int:
@@ -89,3 +116,18 @@ def test_the_file_holds_every_flag(small: Callable[..., Config], tmp_path: Path)
     assert data["configuration"]["--lr"] == {"value": 1e-06, "origin": "default"}
     with pytest.raises(ConfigError, match="cannot be written"):
         write_dry_run(small(), str(tmp_path / "absent" / "dry.json"))
+
+
+@pytest.mark.parametrize("content", ["notes", "{}", '{"schema": 1}', "[" * 100_000])
+def test_the_file_is_not_written_over_something_else(
+    small: Callable[..., Config], tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "dry.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match="exists and is no earlier dry run"):
+        write_dry_run(small(), str(path))
+    assert path.read_text() == content
+    path.unlink()
+    write_dry_run(small(), str(path))
+    write_dry_run(small(lr=1.0), str(path))
+    assert json.loads(path.read_text())["configuration"]["--lr"]["value"] == 1.0

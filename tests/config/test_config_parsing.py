@@ -228,6 +228,15 @@ def test_help_lists_every_flag(word: str, variable: str, part: str, monkeypatch:
     assert listed == set(REGISTRY)
 
 
+@pytest.mark.parametrize(
+    ("flag", "largest"), [("--seed", 2**31 - 1), ("--rollout-seed", 2**31 - 1), ("--lr-warmup-iters", 2**53)]
+)
+def test_integers_that_would_overflow_are_refused(flag: str, largest: int) -> None:
+    assert getattr(parse_args([*MINIMAL, flag, str(largest)]), flag[2:].replace("-", "_")) == largest
+    with pytest.raises(ConfigError, match=f"{flag} {largest + 1}: .*{largest}"):
+        parse_args([*MINIMAL, flag, str(largest + 1)])
+
+
 WORDS = st.one_of(
     st.sampled_from([*REGISTRY, *REFUSED]),
     st.sampled_from(["-1", "0", "1", "8", "grpo", "true", "{}", "--", "-h", "", "=", "--=", "--no-colocate", "1e400"]),

@@ -55,6 +55,9 @@ QWEN3_DIMENSIONS = {
 }
 
 
+GOOD = '{"prompt": "1 + 1 =", "label": "2"}'
+
+
 def write_safetensors(path: Path, tensors: dict[str, int]) -> None:
     """Write the safetensors format by hand: names with their number of bytes, all zero."""
     header: dict[str, object] = {}
@@ -237,6 +240,27 @@ def test_a_reference_without_tracker(runnable: Build, run_folder: Path) -> None:
     )
 
 
+def test_a_reference_in_the_layout_of_hugging_face(runnable: Build, run_folder: Path) -> None:
+    config = runnable(ref_load=str(run_folder / "other"))
+    shutil.copytree(run_folder / "hf", run_folder / "other")
+    assert preflight(config, QWEN3_DIMENSIONS, ["hf"]) == []
+    (run_folder / "other" / "model.safetensors").unlink()
+    assert "other: neither model.safetensors nor" in one(preflight(config, None, ["hf"]))
+    same = runnable(ref_load=str(run_folder / "hf"))
+    (run_folder / "hf" / "model.safetensors").unlink()
+    assert "hf: neither model.safetensors nor" in one(preflight(same, None, ["hf"]))  # said once
+
+
+def test_a_load_that_resumes_nothing_is_a_warning(runnable: Build, run_folder: Path) -> None:
+    assert preflight(runnable(load=str(run_folder / "run")), None, ["hf"]) == []  # the first start of a run
+    (misspelt,) = preflight(runnable(load=str(run_folder / "rnu")), None, ["hf"])
+    assert misspelt.severity == "warning"
+    assert "rnu does not exist, so the run starts at round 0 with the weights of --ref-load" in misspelt.message
+    (foreign,) = preflight(runnable(load=str(run_folder)), None, ["hf"])
+    assert foreign.severity == "warning"
+    assert "holds no checkpoint: latest_checkpointed_iteration.txt is missing" in foreign.message
+
+
 def test_a_resumed_run_has_rounds_left(runnable: Build, run_folder: Path) -> None:
     folder = run_folder / "run"
     config = runnable(load=str(folder))
@@ -251,16 +275,31 @@ def test_a_resumed_run_has_rounds_left(runnable: Build, run_folder: Path) -> Non
 @pytest.mark.parametrize(
     ("rows", "part"),
     [
-        (['{"prompt": "1 + 1 =", "label": "2"}', '{"prompt": "x"}'], "train.jsonl:2: no column 'label'"),
-        (['{"prompt": "x", "labels": "2"}'], "columns are labels, prompt | did you mean --label-key labels?"),
-        (['{"question": "x", "label": "2"}'], "train.jsonl:1: no column 'prompt'; its columns are label, question"),
+        (['{"prompt": "1 + 1 =", "label": "2"}', '{"prompt": "x"}'], "train.jsonl:2: no key 'label' (--label-key)"),
+        (
+            ['{"prompt": "x", "labels": "2"}'],
+            "the row has: prompt, labels. The nearest is 'labels': --label-key labels.",
+        ),
+        (
+            ['{"question": "x", "label": "2"}'],
+            "train.jsonl:1: no key 'prompt' (--input-key); the row has: question, label.",
+        ),
         (['{"prompt": "x", "label": ""}'], "'label' is '': there is no reference answer"),
         (['{"prompt": "x", "label": null}'], "'label' is None"),
-        (['{"prompt": " ", "label": "2"}'], "there is no prompt"),
-        (["", "{"], "train.jsonl:2: not JSON"),
-        (["[1]"], "a JSON object is expected, this is a list"),
-        ([""], "has no rows"),
-        (['{"prompt": 3, "label": "2"}'], "'prompt' is a int"),
+        (['{"prompt": " ", "label": "2"}'], "the prompt in 'prompt' is empty"),
+        (["", "{"], "train.jsonl:2:2: not JSON"),
+        (['{"prompt": "x", "label": {"a": 1}}'], "train.jsonl:1: label: the gold answer is"),
+        (['{"prompt": "x", "label": NaN}'], "train.jsonl:1: label: the gold answer is nan; it must be finite"),
+        (['{"prompt": [1, 2], "label": "2"}'], "train.jsonl:1: 'prompt' is neither text nor a list of messages"),
+        (['{"prompt": [{}], "label": "2"}'], "neither text nor a list of messages with a role"),
+        (['{"prompt": "\\ud800", "label": "2"}'], "half of a surrogate pair at character 0"),
+        (["\ufeff" + GOOD], "train.jsonl:1:1: not JSON: Unexpected UTF-8 BOM"),
+        ([*[GOOD] * 99, '{"prompt": "x", "lab'], "train.jsonl:100:16: not JSON"),
+        (['{"x": ' + "[" * 100_000 + "]" * 100_000 + "}"], "train.jsonl:1: nested too deeply to be read"),
+        (['{"prompt": "x", "label": ' + "9" * 5000 + "}"], "train.jsonl:1: cannot be read: Exceeds the limit"),
+        (["[1]"], "a row is a JSON object, this is a list"),
+        ([""], "no rows left; the file holds 0"),
+        (['{"prompt": 3, "label": "2"}'], "'prompt' is neither text nor a list of messages"),
         (['{"prompt": [{"role": "user", "content": "x"}], "label": "2"}'], "add --apply-chat-template"),
     ],
 )
@@ -284,14 +323,27 @@ def test_evaluation_sets_are_read_too(runnable: Build, run_folder: Path) -> None
     (run_folder / "heldout.jsonl").unlink()
     text = one(preflight(runnable(**changes), None, ["data"]))
     assert "--eval-prompt-data held" in text
-    assert "no such file | run the stage prepare first" in text
+    assert "heldout.jsonl: no such file. The folder holds: train.jsonl." in text
 
 
 def test_a_slice_names_the_file(runnable: Build, run_folder: Path) -> None:
     assert preflight(runnable(prompt_data=f"{run_folder}/train.jsonl@[2:-1]"), None, ["data"]) == []
     text = one(preflight(runnable(prompt_data=str(run_folder / "trian.jsonl")), None, ["data"]))
-    assert "the folder has train.jsonl" in text
-    assert "the suffix is '.txt'" in one(preflight(runnable(prompt_data="a.txt"), None, ["data"]))
+    assert "no such file. The folder holds: heldout.jsonl, train.jsonl." in text
+    assert "the suffix '.txt' is unknown" in one(preflight(runnable(prompt_data="a.txt"), None, ["data"]))
+
+
+@pytest.mark.parametrize("suffix", ["@[0:0]", "@[9999:]", "@[5:1]"])
+def test_a_slice_without_rows(runnable: Build, run_folder: Path, suffix: str) -> None:
+    text = one(preflight(runnable(prompt_data=f"{run_folder}/train.jsonl{suffix}"), None, ["data"]))
+    assert f"train.jsonl{suffix}: no rows left; the file holds 20" in text
+
+
+def test_only_the_rows_of_the_slice_are_checked(runnable: Build, run_folder: Path) -> None:
+    path = run_folder / "train.jsonl"
+    path.write_text('{"prompt": "x"}\n' + path.read_text())
+    assert preflight(runnable(prompt_data=f"{path}@[1:]"), None, ["data"]) == []
+    assert "train.jsonl:1: no key 'label'" in one(preflight(runnable(prompt_data=f"{path}@[:1]"), None, ["data"]))
 
 
 def test_a_busy_port_is_refused(runnable: Build) -> None:
@@ -310,10 +362,19 @@ def test_ports_for_all_engines(runnable: Build) -> None:
 
 
 def test_output_paths(runnable: Build, run_folder: Path) -> None:
-    changes = {"metrics_file": str(run_folder / "hf"), "tensorboard_dir": str(run_folder / "train.jsonl" / "x")}
+    (run_folder / "folder").mkdir()
+    changes = {"metrics_file": str(run_folder / "folder"), "tensorboard_dir": str(run_folder / "train.jsonl" / "x")}
     first, second = preflight(runnable(**changes), None, ["host"])
     assert "is a folder" in first.message
     assert "train.jsonl is a file, not a folder" in second.message
+
+
+@pytest.mark.parametrize("flag", ["save", "prompt_data", "metrics_file", "ref_load", "load", "hf_checkpoint"])
+def test_a_name_that_is_too_long(runnable: Build, run_folder: Path, flag: str) -> None:
+    long = str(run_folder / ("a" * 300)) + (".jsonl" if flag == "prompt_data" else "")
+    text = "\n".join(str(problem) for problem in preflight(runnable(**{flag: long})))
+    assert long in text
+    assert "File name too long" in text
 
 
 def test_disk_and_shared_memory(runnable: Build, monkeypatch: pytest.MonkeyPatch, run_folder: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from slime.config import GROUP_TITLES, REGISTRY, Config
+from slime.config.flags import value_text
 from slime.config.refused import REFUSED
 
 # Every flag that a generated shell can contain, by hand from the description of the earlier lab's exporter.
@@ -157,7 +160,7 @@ def test_a_flag_describes_itself(name: str) -> None:
     if one.default is not None:
         assert isinstance(one.default, tuple if one.many else one.type), "the default has the flag's type"
         if one.runs:
-            assert not one.planned(str(one.default)), "what runs includes the default"
+            assert not one.planned(value_text(one.default)), "what runs includes the default"
     if one.choices is not None and one.only is not None:
         assert set(one.only) <= set(one.choices)
 
@@ -225,3 +228,43 @@ def test_nothing_heavy_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+PACKAGE = Path(__file__).parents[2] / "slime"
+
+
+def attributes(tree: ast.AST) -> set[str]:
+    """Names that the code reads with a dot: ``config.lr`` gives ``lr``."""
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def fields_that_are_read() -> set[str]:
+    """Attributes read anywhere in the package but in `slime.config`, with what Config's own properties read for them,
+    and what derivation turns into other values."""
+    parsed = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+    read = {name for path, tree in parsed.items() if "config" not in path.parts for name in attributes(tree)}
+    read |= attributes(parsed[PACKAGE / "config" / "derive.py"])
+    properties = {
+        node.name: attributes(node)
+        for node in ast.walk(parsed[PACKAGE / "config" / "config.py"])
+        if isinstance(node, ast.FunctionDef)
+    }
+    for _ in properties:  # a property may read another one
+        read |= {name for own, names in properties.items() if own in read for name in names}
+    return read
+
+
+def test_what_runs_is_read_or_has_one_legal_value() -> None:
+    """A flag that is accepted and ignored would lie about the run."""
+    read = fields_that_are_read()
+    assert {"lr", "colocate", "n_samples_per_prompt", "micro_batch_size"} <= read
+    ignored = [
+        name
+        for name, one in REGISTRY.items()
+        if one.runs
+        and one.field not in read
+        # `server_arguments` passes on every flag of this source.
+        and one.source != "sglang"
+        and len(one.only or one.choices or ("any", "value")) > 1
+    ]
+    assert ignored == []

@@ -29,7 +29,6 @@ READY: dict[str, object] = {
 KL = {"kl_coef": 0.1}
 EXTERNAL = {"rollout_external_engine_addrs": ("h:1",)}
 DELTA = {"update_weight_mode": "delta", "update_weight_transport": "disk", "update_weight_disk_dir": "d"}
-
 # What runs on a GPU today.
 ONE_GPU = {
     "device": "cuda", "recipe": "tiny", "colocate": True, "actor_num_gpus_per_node": 1, "rollout_num_gpus": 1,
@@ -145,6 +144,18 @@ CASES: list[tuple[Rule, dict[str, object], list[str], dict[str, object]]] = [
     (files.validate_save, {"save_interval": 2}, ["--save-interval 2 has no folder"], {"save_interval": 2, "save": "s"}),
     (files.validate_save, {"save": "./x/../torch_dist"}, ["is the folder of --ref-load"], {"save": "run"}),
     (files.validate_save, {"save": "hf"}, ["is the folder of --hf-checkpoint"], {"save": "run", "load": "run"}),
+    (files.validate_outputs, {"metrics_file": "./x/../train.jsonl"},
+     ["--metrics-file ./x/../train.jsonl is the file of --prompt-data"], {"metrics_file": "m.jsonl"}),
+    (files.validate_outputs, {"metrics_file": "a.jsonl", "eval_prompt_data": ("a", "a.jsonl@[0:9]")},
+     ["is the file of --eval-prompt-data a"], {"metrics_file": "a.jsonl@[0:9]", "eval_prompt_data": ("a", "a.jsonl")}),
+    (files.validate_outputs, {"tensorboard_dir": "hf"}, ["--tensorboard-dir hf lies in the folder of --hf-checkpoint"],
+     {"tensorboard_dir": "hfx"}),
+    (files.validate_outputs, {"dry_run_json": "torch_dist/release/x.json"}, ["lies in the folder of --ref-load"],
+     {"dry_run_json": "x.json"}),
+    (files.validate_outputs, {"update_weight_disk_dir": "hf/w"}, ["--update-weight-disk-dir hf/w lies in"],
+     {"save": "s", "load": "s", "update_weight_disk_dir": "s/w", "metrics_file": "s/m", "tensorboard_dir": "s/t"}),
+    (files.validate_outputs, {"metrics_file": "x", "dry_run_json": "./x"}, ["is the path of --metrics-file too"],
+     {"metrics_file": "x", "dry_run_json": "y"}),
     (files.validate_reward, {"rm_type": None}, ["nothing grades"], {"rm_type": None, "custom_rm_path": "a.b"}),
     (files.validate_reward, {"label_key": None}, ["--label-key does not name"], {}),
     (files.validate_evaluation, {"eval_prompt_data": ("a.jsonl",), "eval_interval": 1}, ["1 values are not pairs"],
@@ -198,6 +209,9 @@ def test_derived_values(small: Callable[..., Config]) -> None:
     assert (config.eval_input_key, config.eval_label_key) == ("prompt", "label")
     assert (config.sglang_dtype, config.sglang_attention_backend) == ("float32", "torch_native")
     assert derive(Config(device="cuda", rollout_batch_size=8)).sglang_dtype == "bfloat16"
+    assert small(actor_num_gpus_per_node=None).actor_num_gpus_per_node == 1
+    assert small(actor_num_gpus_per_node=None).train_gpus == 1
+    assert derive(Config(device="cuda", rollout_batch_size=8)).actor_num_gpus_per_node == 8
     assert small(num_steps_per_rollout=4).global_batch_size == 8
     assert small(global_batch_size=16).origins["global_batch_size"] == "call"
 

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from slime.data.prompts import PromptDataset, PromptOptions, load_prompts
 from slime.data.rows import PromptFileError, read_rows
@@ -65,10 +67,8 @@ def test_slices(tmp_path: Path, suffix: str, expected: str) -> None:
 
 
 def test_parquet_rows(tmp_path: Path) -> None:
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "train.parquet"
-    parquet.write_table(arrow.table({"prompt": ["a", "b", "c"], "label": [1, 2, 3]}), path)
+    parquet.write_table(pyarrow.table({"prompt": ["a", "b", "c"], "label": [1, 2, 3]}), path)
     data = load(f"{path}@[1:]")
     assert [(prompt.text, prompt.label) for prompt in data.prompts] == [("b", 2), ("c", 3)]
     with pytest.raises(PromptFileError, match=r"train.parquet:1: no key 'answer'.*the row has: prompt, label"):
@@ -106,6 +106,33 @@ def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
         read_rows(str(tmp_path / "bad.jsonl"))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("deep.jsonl", b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", r"deep.jsonl:1: nested too deeply"),
+        ("big.jsonl", b'{"x": ' + b"9" * 5000 + b"}", r"big.jsonl:1: cannot be read: Exceeds the limit"),
+        ("bom.jsonl", b'\xef\xbb\xbf{"x": 1}', r"bom.jsonl:1:1: not JSON: Unexpected UTF-8 BOM"),
+        ("no.parquet", b"PAR1 and no more", r"no.parquet: not a parquet file that can be read"),
+        ("empty.parquet", b"", r"empty.parquet: not a parquet file that can be read"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(PromptFileError, match=words):
+        read_rows(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("suffix", ["@[-:]", "@[:-]", f"@[{'9' * 5000}:]", "@[\u0661:2]", "@[0:1]x"])
+def test_slices_that_are_none(tmp_path: Path, suffix: str) -> None:
+    with pytest.raises(PromptFileError, match="is no slice"):
+        read_rows(write(tmp_path, {"prompt": "a"}) + suffix)
+
+
+def test_a_name_that_is_too_long(tmp_path: Path) -> None:
+    with pytest.raises(PromptFileError, match="cannot be read: File name too long"):
+        read_rows(str(tmp_path / ("a" * 300 + ".jsonl")))
+
+
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     write(tmp_path, {"prompt": "a"})
     with pytest.raises(PromptFileError, match=r"no such file. The folder holds: train.jsonl"):
@@ -133,7 +160,7 @@ def test_a_label_that_the_grader_refuses_names_its_line(tmp_path: Path) -> None:
             raise ValueError("is no text")
 
     with pytest.raises(PromptFileError, match=r"train\.jsonl:2: label: is no text"):
-        load(write(tmp_path, {"prompt": "a", "label": "1"}, {"prompt": "a", "label": None}), check_label=refuse)
+        load(write(tmp_path, {"prompt": "a", "label": "1"}, {"prompt": "a", "label": 5}), check_label=refuse)
 
 
 def test_prompts_templated_twice_are_noticed(tmp_path: Path) -> None:

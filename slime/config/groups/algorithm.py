@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slime.config.flags import NEWER_SLIME, flag, planned
+from slime.config.flags import MAX_SEED, NEWER_SLIME, flag, planned
 
 # The name of IcePop in shells, and the earlier name that existing shells carry. They are compared, not imported.
 ICEPOP = "slime.algorithms.corrections.icepop"
@@ -68,7 +68,7 @@ class AlgorithmFlags:
     ref_update_interval: int | None = planned(
         None, "每隔多少轮更新参考策略", "rounds between two updates of the reference policy", minimum=1
     )
-    seed: int = flag(1234, "训练种子", "seed of the trainer", minimum=0, source="megatron")
+    seed: int = flag(1234, "训练种子", "seed of the trainer", minimum=0, maximum=MAX_SEED, source="megatron")
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ class CheckpointFlags:
     )
     ref_load: str | None = flag(
         None,
-        "Megatron 分布式 checkpoint 目录：起始权重，也是参考策略",
-        "Megatron distributed checkpoint: the initial weights, and the reference policy",
+        "起始权重，也是参考策略：Megatron 分布式 checkpoint 目录，或 Hugging Face 目录",
+        "the initial weights, and the reference policy: a Megatron distributed or a Hugging Face checkpoint",
     )
     ref_ckpt_step: int | None = planned(None, "参考 checkpoint 的步", "step of the reference checkpoint", minimum=0)
     load: str | None = flag(

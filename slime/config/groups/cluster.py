@@ -29,9 +29,9 @@ class ClusterFlags:
     )
     actor_num_nodes: int = flag(1, "训练节点数", "number of training nodes", minimum=1, maximum=512, only=(1,))
     actor_num_gpus_per_node: int = flag(
-        8,
-        "每个训练节点的 GPU 数（CPU 上为进程数）",
-        "training GPUs of one node (processes on a CPU)",
+        None,
+        "每个训练节点的 GPU 数，默认 8；CPU 上为进程数，默认 1",
+        "training GPUs of one node, by default 8; on a CPU processes, by default 1",
         minimum=1,
         maximum=64,
     )

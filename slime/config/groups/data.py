@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slime.config.flags import NEWER_SLIME, flag, planned
+from slime.config.flags import MAX_SEED, NEWER_SLIME, flag, planned
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,9 @@ class DataFlags:
     rollout_shuffle: bool = flag(
         False, "每个 epoch 用种子 + epoch 重排 prompt", "reorder the prompts every epoch, seeded with seed + epoch"
     )
-    rollout_seed: int = flag(42, "采样和重排的种子", "seed of the sampling and of the order", minimum=0)
+    rollout_seed: int = flag(
+        42, "采样和重排的种子", "seed of the sampling and of the order", minimum=0, maximum=MAX_SEED
+    )
     data_source_path: str | None = planned(None, "自定义数据源类", "import path of a data source")
     loss_mask_type: str = planned(
         "qwen",

@@ -144,6 +144,7 @@ class NumericsFlags:
         "dropout of the attention; RL needs 0",
         minimum=0,
         maximum=1,
+        only=(0,),
         source="megatron",
     )
     hidden_dropout: float = flag(
@@ -152,6 +153,7 @@ class NumericsFlags:
         "dropout of the hidden states; RL needs 0",
         minimum=0,
         maximum=1,
+        only=(0,),
         source="megatron",
     )
     attention_softmax_in_fp32: bool = flag(
@@ -161,16 +163,18 @@ class NumericsFlags:
         source="megatron",
     )
     accumulate_allreduce_grads_in_fp32: bool = flag(
-        False,
-        "梯度用 FP32 累加；CPU 上本来就是",
-        "accumulate gradients in FP32, as a CPU does anyway",
+        True,
+        "梯度用 FP32 累加；目前总是如此",
+        "accumulate gradients in FP32, which today's trainer always does",
+        only=(True,),
         source="megatron",
     )
     attention_backend: str = flag(
         "auto",
-        "训练端的注意力实现；CPU 上用 PyTorch 的实现",
-        "attention of the trainer; a CPU uses PyTorch's own",
+        "训练端的注意力实现；目前用 PyTorch 的实现",
+        "attention of the trainer; today PyTorch's own",
         choices=("auto", "flash", "fused", "unfused", "local"),
+        only=("auto",),
         source="megatron",
     )
     bf16: bool | None = planned(

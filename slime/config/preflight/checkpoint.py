@@ -50,10 +50,14 @@ def checkpoint_bytes(folder: Path) -> int:
 
 
 def check_weights(config: Config) -> Iterator[Problem]:
-    """Every shard that the index names exists, is complete and holds the tensors it should."""
+    """The weights of --hf-checkpoint are complete."""
     folder = Path(config.hf_checkpoint)
-    if not folder.is_dir():
-        return  # check_dimensions says so
+    if folder.is_dir():  # otherwise check_dimensions says so
+        yield from _check_safetensors(folder)
+
+
+def _check_safetensors(folder: Path) -> Iterator[Problem]:
+    """Every shard that the index names exists, is complete and holds the tensors it should."""
     index = folder / _INDEX
     if not index.is_file():
         if (folder / _SINGLE).is_file():
@@ -141,10 +145,13 @@ def check_megatron_checkpoints(config: Config) -> Iterator[Problem]:
         # --load without a checkpoint starts from --ref-load, as documented, so one shell starts and resumes a run.
         if config.ref_load is None or (Path(str(config.load)) / TRACKER).exists():
             yield loaded
+        else:
+            yield from _check_fresh_start(config, Path(str(config.load)))
         loaded = None
     if config.ref_load is not None:
-        reference = read_tracker(config.ref_load)
-        if isinstance(reference, Problem):
+        if (Path(config.ref_load) / "config.json").is_file():
+            yield from _check_safetensors(Path(config.ref_load))
+        elif isinstance(reference := read_tracker(config.ref_load), Problem):
             yield reference
     if isinstance(loaded, int) and loaded + 1 >= config.num_rollout:
         yield Problem(
@@ -153,6 +160,23 @@ def check_megatron_checkpoints(config: Config) -> Iterator[Problem]:
             f"give --num-rollout above {loaded + 1}",
             ("--num-rollout", "--load"),
         )
+
+
+def _check_fresh_start(config: Config, load: Path) -> Iterator[Problem]:
+    """Warn when --load was perhaps meant to resume a run: it is not where this run saves, or not empty."""
+    if load.is_dir() and any(load.iterdir()):
+        what = f"holds no checkpoint: {TRACKER} is missing"
+    elif not load.exists() and (config.save is None or load.absolute() != Path(config.save).absolute()):
+        what = "does not exist"
+    else:
+        return
+    yield Problem(
+        "hf",
+        f"--load {load} {what}, so the run starts at round 0 with the weights of --ref-load {config.ref_load}",
+        "if it should continue an earlier run, name the --save folder of that run",
+        ("--load",),
+        severity="warning",
+    )
 
 
 def read_tracker(folder: str) -> int | str | Problem:

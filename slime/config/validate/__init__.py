@@ -30,6 +30,7 @@ RULES: tuple[Callable[[Config], Iterable[Problem]], ...] = (
     algorithm.validate_schedule,
     files.validate_initial_weights,
     files.validate_save,
+    files.validate_outputs,
     files.validate_reward,
     files.validate_evaluation,
     files.validate_rounds,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from slime.config.config import Config
 from slime.config.errors import Problem
+from slime.config.paths import prompt_path
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def validate_initial_weights(config: Config) -> Iterator[Problem]:
-    """Training starts from a Megatron checkpoint."""
+    """Training starts from a checkpoint."""
     if not config.load and not config.ref_load:
         yield Problem(
             "cfg",
@@ -31,15 +33,47 @@ def validate_save(config: Config) -> Iterator[Problem]:
         )
     if not config.save:
         return
-    target = os.path.abspath(config.save)  # noqa: PTH100 - Path.absolute() keeps `..`
+    target = os.path.realpath(config.save)
     for name, path in (("--ref-load", config.ref_load), ("--hf-checkpoint", config.hf_checkpoint)):
-        if path and os.path.abspath(path) == target:  # noqa: PTH100
+        if path and os.path.realpath(path) == target:
             yield Problem(
                 "cfg",
                 f"--save {config.save} is the folder of {name}: the run would write over what it starts from",
                 "give --save a folder of its own",
                 ("--save", name),
             )
+
+
+def validate_outputs(config: Config) -> Iterator[Problem]:
+    """What the run writes is none of the files that it reads, and lies in none of the folders that it starts from."""
+    files = {"--prompt-data": prompt_path(config.prompt_data)} if config.prompt_data else {}
+    files |= {f"--eval-prompt-data {one.name}": prompt_path(one.path) for one in config.eval_datasets}
+    folders = {"--hf-checkpoint": config.hf_checkpoint, "--ref-load": config.ref_load}
+    outputs = {
+        name: path
+        for name in ("--metrics-file", "--tensorboard-dir", "--dry-run-json", "--update-weight-disk-dir")
+        if (path := getattr(config, name.removeprefix("--").replace("-", "_")))
+    }
+    for output, path in outputs.items():
+        target = os.path.realpath(path)
+        for name, given in files.items():
+            if os.path.realpath(given) == target:
+                yield _overwrites(output, path, f"is the file of {name}", name)
+        for name, folder in folders.items():
+            if folder and Path(target).is_relative_to(os.path.realpath(folder)):
+                yield _overwrites(output, path, f"lies in the folder of {name}", name)
+        for name, other in outputs.items():
+            if name > output and os.path.realpath(other) == target:
+                yield _overwrites(output, path, f"is the path of {name} too", name)
+
+
+def _overwrites(output: str, path: str, what: str, name: str) -> Problem:
+    return Problem(
+        "cfg",
+        f"{output} {path} {what}: the run would write into it",
+        f"give {output} a path of its own",
+        (output, name.split()[0]),
+    )
 
 
 def validate_reward(config: Config) -> Iterator[Problem]:
