@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,10 @@ def _from_text(one: Flag, text: str) -> Any:
     if "\0" in text:
         raise ValueProblem(f"{one.name} {text!r}: a value cannot contain a NUL character")
     if one.type is str:
+        try:
+            os.fsencode(text)
+        except UnicodeEncodeError as error:
+            raise ValueProblem(f"{one.name} {text!r}: character {error.start} is half of a surrogate pair") from None
         return text
     if one.type is bool:
         if text not in ("true", "false"):

@@ -124,3 +124,11 @@ def test_random_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory
     found, problems = read_file(path)
     assert isinstance(found, list)
     assert all(problem.message for problem in problems)
+
+
+def test_half_of_a_surrogate_pair_is_no_path(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text('save: "x\\ud800"\n')
+    _, (problem,) = read_file(str(path))
+    assert f"{path}:1: --save " in problem.message
+    assert "character 1 is half of a surrogate pair" in problem.message

@@ -294,7 +294,7 @@ def test_a_resumed_run_has_rounds_left(runnable: Build, run_folder: Path) -> Non
         (['{"prompt": [{}], "label": "2"}'], "neither text nor a list of messages with a role"),
         (['{"prompt": "\\ud800", "label": "2"}'], "half of a surrogate pair at character 0"),
         (["\ufeff" + GOOD], "train.jsonl:1:1: not JSON: Unexpected UTF-8 BOM"),
-        ([*[GOOD] * 99, '{"prompt": "x", "lab'], "train.jsonl:100:16: not JSON"),
+        ([*[GOOD] * 99, '{"prompt": "x", "lab'], "train.jsonl:100:17: not JSON: Unterminated string"),
         (['{"x": ' + "[" * 100_000 + "]" * 100_000 + "}"], "train.jsonl:1: nested too deeply to be read"),
         (['{"prompt": "x", "label": ' + "9" * 5000 + "}"], "train.jsonl:1: cannot be read: Exceeds the limit"),
         (["[1]"], "a row is a JSON object, this is a list"),

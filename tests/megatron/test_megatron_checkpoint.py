@@ -143,8 +143,18 @@ def test_missing_and_damaged_checkpoints_are_explained(make_trainer: Make, tmp_p
     with pytest.raises(CheckpointError, match="holds 'four'"):
         trainer.load()
     (root / TRACKER_NAME).write_text("3")
-    (root / "iter_0000003" / "slime.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"slime\.json is damaged"):
+    for content in (
+        b"{", b"\xff", b"[]", b"3", b"[" * 100_000, b'{"format": 1, "step": 0}', b'{"format": 1, "step": "3"}',
+        b'{"format": 1, "step": true, "data_cursor": {}}', b'{"format": 1, "step": 3, "data_cursor": []}',
+    ):  # fmt: skip
+        (root / "iter_0000003" / "slime.json").write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"slime\.json is damaged"):
+            trainer.load()
+
+
+def test_nothing_to_load_is_said(make_trainer: Make, tmp_path: Path) -> None:
+    trainer = make_trainer(load=str(tmp_path / "run"), ref_load=None)
+    with pytest.raises(CheckpointError, match=r"run holds no checkpoint, and there is no --ref-load"):
         trainer.load()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Literal
 
 import pytest
 
@@ -53,6 +54,12 @@ def test_only_the_server_sees_the_stand_ins() -> None:
     assert "http_proxy" not in environment
     assert inherited["PYTHONPATH"] == "/elsewhere"
     assert str(cpu.STAND_INS) not in sys.path
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_no_server_looks_a_name_up_on_the_hub(device: Literal["cpu", "cuda"]) -> None:
+    environment = server_environment(EngineSpec("slime-tiny/hf", device=device), {"HF_HUB_OFFLINE": "0"})
+    assert environment["HF_HUB_OFFLINE"] == environment["TRANSFORMERS_OFFLINE"] == "1"
 
 
 def test_a_gpu_server_gets_no_stand_ins() -> None:

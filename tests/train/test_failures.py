@@ -42,6 +42,13 @@ def test_prompts_without_labels_are_named_with_their_line(experiment: Experiment
     assert "prompts.jsonl" in done.stderr and "label" in done.stderr and "answer" in done.stderr
 
 
+def test_prompts_that_are_all_too_long_are_refused_before_ray_starts(experiment: Experiment, tmp_path: Path) -> None:
+    done = slime(*experiment.words(tmp_path, rollout_max_prompt_len=1))
+    assert done.returncode == 2
+    assert "prompts exceed --rollout-max-prompt-len 1" in done.stderr
+    assert "Started a local Ray instance" not in done.stderr
+
+
 def test_a_busy_port_is_named(experiment: Experiment, tmp_path: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -110,3 +110,25 @@ def test_the_run_resumes_where_it_was_saved(run: tuple[Path, str], experiment: E
     assert last["rollout/weight_version"] == ROUNDS + 1
     assert last["train/train_rollout_logprob_abs_diff_max"] < 1e-4
     assert list(disk.iterdir()) == []  # versions are removed once they are loaded
+
+
+def test_two_trainers_and_relative_paths(experiment: Experiment, tmp_path: Path) -> None:
+    """Two processes of training share a step, and each finds what the launcher names relative to its folder."""
+    done = slime(
+        *experiment.words(
+            tmp_path,
+            hf_checkpoint="hf",
+            ref_load="torch_dist",
+            prompt_data="data/train.jsonl",
+            num_rollout=2,
+            save_interval=None,
+            actor_num_gpus_per_node=2,
+            rollout_num_gpus=1,
+        ),
+        folder=experiment.root,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for record in rounds(tmp_path):
+        assert record["train/global_batch_size"] == 64
+        assert record["train/train_rollout_logprob_abs_diff_max"] < 1e-4
+    assert (tmp_path / "iter_0000001").is_dir()

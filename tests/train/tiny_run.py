@@ -14,8 +14,8 @@ RUN_SECONDS = 240
 ENVIRONMENT = {**os.environ, "RAY_ADDRESS": "local", "OMP_NUM_THREADS": "1"}
 
 
-def slime(*words: str, timeout: float = RUN_SECONDS) -> subprocess.CompletedProcess[str]:
-    """Run `python -m slime ...` to its end."""
+def slime(*words: str, timeout: float = RUN_SECONDS, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `python -m slime ...` to its end, in `folder` when it is given."""
     return subprocess.run(
         [sys.executable, "-m", "slime", *words],
         env=ENVIRONMENT,
@@ -23,6 +23,7 @@ def slime(*words: str, timeout: float = RUN_SECONDS) -> subprocess.CompletedProc
         text=True,
         timeout=timeout,
         check=False,
+        cwd=folder,
     )
 
 
