@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from sphinx_slime_lab import nodes as ours
+from sphinx_slime_lab.domain import slime_domain
 from sphinx_slime_lab.locale import language_of, word
 
 DOWNLOADS = "slime-lab"
@@ -54,10 +55,23 @@ def _close(tag: str) -> Any:
 
 def _visit_lab(translator: Any, node: nodes.Element) -> None:
     interactive = node["interactive"] and has_scripts(translator)
-    page = {"name": node["name"], "uid": node["uid"], "state": node["state"]} if interactive else None
+    page: dict[str, Any] | None = None
+    if interactive:
+        rules = _rule_links(translator.builder, node)
+        page = {"name": node["name"], "uid": node["uid"], "state": node["state"], "rules": rules}
     language = language_of(translator.builder.config)
     label = node["title"] or word(language, "lab")
     translator.body.append(render("lab.html", ids=node["ids"], label=label, page=page, json_block=json_block))
+
+
+def _rule_links(builder: Any, node: nodes.Element) -> dict[str, str]:
+    """Return where each rule is documented, as seen from the page; empty when no page documents them."""
+    here = builder.current_docname or node["docname"]
+    return {
+        name: f"{builder.get_relative_uri(here, docname)}#{anchor}"
+        for (kind, name), (docname, anchor, _) in sorted(slime_domain(builder.env).objects.items())
+        if kind == "rule"
+    }
 
 
 def _visit_live(translator: Any, node: nodes.Element) -> None:

@@ -57,6 +57,12 @@ def test_a_finding_leads_to_its_field_and_steps_carry_marks(reader: Visit) -> No
     page = reader.open()
     reader.choose("layout", "external")
     expect(page.locator(".slime-lab__step-mark:visible")).to_have_count(2)
+    rule = page.locator(".slime-lab__finding--error a").first
+    expect(rule).to_have_text("E11")
+    target = str(rule.get_attribute("href"))
+    assert page.evaluate("(url) => new URL(url, location.href).href", target).startswith(reader.site.address)
+    place, anchor = target.split("#")
+    assert f'id="{anchor}"' in (reader.site.folder / reader.language / place).read_text(encoding="utf-8")
     page.locator(".slime-lab__step").first.click()
     page.locator('[data-file="experiment.sh"] .slime-lab__blocked').get_by_role("button").first.click()
     expect(page.locator('[data-field="endpoints"] input')).to_be_focused()

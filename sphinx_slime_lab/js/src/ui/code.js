@@ -45,12 +45,12 @@ export function createCode(element, name, context) {
     const one = reasons.get(/** @type {any} */ (row).slimeLine.trim());
     if (!one) return;
     const rules = data.catalog.rules.filter((/** @type {any} */ rule) => rule.fields.some((/** @type {string} */ name) => name !== "model" && one.fields.includes(name)));
-    const more = [
-      one.fields.length ? `${words.caused_by}${words.colon}${labels.list(one.fields)}` : "",
-      rules.length ? `${words.checked_by}${words.colon}${rules.map((/** @type {any} */ rule) => rule.id).join(", ")}` : "",
-      `${words.source_of}${words.colon}${one.fields.includes("model") ? recipe : ARGUMENTS}`,
-    ].filter(Boolean);
-    reason.replaceChildren(h("code", {}, one.text), ` ${one.why[language]}`, h("br"), h("small", {}, more.join(" · ")));
+    const parts = [
+      one.fields.length ? [`${words.caused_by}${words.colon}${labels.list(one.fields)} · `] : [],
+      rules.length ? [`${words.checked_by}${words.colon}`, ...rules.flatMap((/** @type {any} */ rule) => [labels.rule(rule.id), " "]), "· "] : [],
+      [`${words.source_of}${words.colon}${one.fields.includes("model") ? recipe : ARGUMENTS}`],
+    ];
+    reason.replaceChildren(h("code", {}, one.text), ` ${one.why[language]}`, h("br"), h("small", {}, ...parts.flat()));
   };
   pre.addEventListener("pointerover", (event) => {
     const row = /** @type {HTMLElement} */ (event.target).closest(".slime-lab__row[data-why]");

@@ -117,14 +117,14 @@ function createFile(element, name, context, actions) {
 }
 
 /** What withholds the file, each with the way to its choice. */
-function listErrors(/** @type {HTMLElement} */ list, /** @type {any} */ now, /** @type {any} */ { language, words }, /** @type {any} */ actions) {
+function listErrors(/** @type {HTMLElement} */ list, /** @type {any} */ now, /** @type {any} */ { language, words, labels }, /** @type {any} */ actions) {
   const errors = now.validation.findings.filter((/** @type {any} */ one) => one.severity === "error");
   reconcile(
     list,
     errors,
     (one) => `${one.id}:${one.fields}`,
-    (one) => h("li", {}, h("span"), " ", one.fields.length
+    (one) => h("li", {}, labels.rule(one.id), " ", h("span"), " ", one.fields.length
       ? h("button", { type: "button", class: "slime-lab__link", onclick: () => actions.goTo(one.fields) }, words.show_field) : ""),
-    (element, one) => setText(element.firstChild, `${one.id} ${one.message[language]}`),
+    (element, one) => setText(element.querySelector(":scope > span"), one.message[language]),
   );
 }

@@ -37,7 +37,7 @@ export function createLab(section, engine, data, isFirst) {
   const page = JSON.parse(/** @type {any} */ (section.querySelector(".slime-lab__page")).textContent);
   const { language, words } = data;
   const status = createStatus();
-  const context = { engine, data, page, language, words, section, say: status.say, labels: createLabels(data, language) };
+  const context = { engine, data, page, language, words, section, say: status.say, labels: createLabels(data, page, language) };
   const storage = createStorage(backend(), { project: data.project, schema: data.catalog.links.version, lab: page.name, writer: tabName() });
   const session = createSession(engine, storage, page.state, isFirst ? address : { read: () => "", write: () => {}, leave: () => {} });
 

@@ -111,7 +111,7 @@ function createFinding(one, context, actions) {
   const element = h(
     "li",
     { class: `slime-lab__finding--${one.severity}` },
-    h("p", {}, h("strong", {}, words[`severity_${one.severity}`]), " ", h("code", {}, one.id), " ", h("span", { "data-part": "message" })),
+    h("p", {}, h("strong", {}, words[`severity_${one.severity}`]), " ", context.labels.rule(one.id), " ", h("span", { "data-part": "message" })),
     buttons,
   );
   if (one.severity === "error" && one.fields.length) {

@@ -116,9 +116,9 @@ function conflict(context, session, side, show) {
 const SHOWN = 5;
 
 /** Differences of two experiments as lines, the first few in full. */
-function differences(/** @type {any} */ { labels, words }, /** @type {any} */ left, /** @type {any} */ right, /** @type {string} */ a, /** @type {string} */ b) {
-  const names = Object.keys(left).filter((name) => left[name] !== right[name]);
-  const lines = names.slice(0, SHOWN).map((name) =>
+function differences(/** @type {any} */ { data, labels, words }, /** @type {any} */ left, /** @type {any} */ right, /** @type {string} */ a, /** @type {string} */ b) {
+  const names = data.catalog.fields.map((/** @type {any} */ field) => field.name).filter((/** @type {string} */ name) => left[name] !== right[name]);
+  const lines = names.slice(0, SHOWN).map((/** @type {string} */ name) =>
     fill(words.difference, { name: labels.label(name), a, b, left: labels.value(name, left[name]), right: labels.value(name, right[name]) }));
   if (names.length > SHOWN) lines.push(fill(words.and_more, { count: names.length - SHOWN }));
   return lines;
