@@ -24,10 +24,14 @@ class TeachingParser(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         """Exit with status 2 and the nearest flag for an unknown one."""
         words = list(sys.argv[1:] if args is None else args)
-        if self._subparsers is None:  # only the last parser knows all flags of its command
-            for word in words:
-                self._refuse_unknown(word)
-        return super().parse_known_args(words, namespace)
+        if self._subparsers is not None:
+            return super().parse_known_args(words, namespace)
+        for word in words:  # only the last parser knows all flags of its command, and its own usage
+            self._refuse_unknown(word)
+        known, surplus = super().parse_known_args(words, namespace)
+        if surplus:
+            self.error(f"unexpected: {' '.join(surplus)}")
+        return known, surplus
 
     def _refuse_unknown(self, word: str) -> None:
         flag = word.partition("=")[0]

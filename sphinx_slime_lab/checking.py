@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from slime.experiment.choices import Ignored
-from slime.experiment.texts import Text, shorten
+from slime.experiment.choices import LOST, Ignored, unwrap
+from slime.experiment.errors import InputError
+from slime.experiment.importing import limit_keys
+from slime.experiment.reading import Choices, read_text
+from slime.experiment.texts import Text
 from slime.experiment.validation import Finding
-from slime.experiment.yaml_lines import Path as KeyPath
-from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines
 from sphinx_slime_lab.messages import Subtype
 from sphinx_slime_lab.workbench import Experiment, Workbench
 
@@ -36,57 +37,51 @@ class Problem:
 
 @dataclass(frozen=True)
 class Checked:
-    """The experiment, unless the source could not be read or has keys or values that do not exist."""
+    """The experiment, unless the source could not be read or has keys or values that do not exist.
+
+    ``notes`` are what the terminal prints and goes on after: retired keys, cleaned texts, choices that the model lacks.
+    """
 
     experiment: Experiment | None
     problems: list[Problem]
+    notes: list[Problem] = field(default_factory=list)
 
 
 def check(bench: Workbench, text: str, preset: Mapping[str, Any]) -> Checked:
-    """Read choices, after ``preset``, and judge them. Wrong keys, wrong values and errors become problems."""
+    """Read choices, after ``preset``, and judge them. Wrong keys, wrong values and errors become problems.
+
+    What is read, and what of it is an error, is the same as in ``slime lab check``.
+    """
     try:
-        data, lines = load_yaml_with_lines(text)
-    except YamlError as error:
-        return Checked(None, [Problem("yaml", error.line, Text(error.message, error.message))])
-    raw: Any = {**preset, **({} if data is None else data)} if isinstance(data, (Mapping, type(None))) else data
-    prefix: KeyPath = ("choices",) if isinstance(data, Mapping) and "schema" in data else ()
+        choices = read_text(text, "")
+        limit_keys(bench.catalog.tables, unwrap(choices.raw)[0])
+    except InputError as error:
+        return Checked(None, [Problem("yaml", error.line, error.reason)])
+    raw = {**preset, **choices.raw} if isinstance(choices.raw, Mapping) else choices.raw
     result = bench.catalog.sanitise(raw)
-    lost = [_ignored(one, lines, prefix, data) for one in result.ignored if one.kind != "cleaned"]
+    lost = [_ignored(one, choices) for one in result.ignored if one.kind in LOST]
     if lost:
         return Checked(None, lost)
+    notes = [_ignored(one, choices) for one in result.ignored]
     experiment = bench.experiment(result.state)
-    return Checked(experiment, [_error(one, lines, prefix) for one in experiment.errors])
+    return Checked(experiment, [_error(one, choices) for one in experiment.errors], notes)
 
 
-def _ignored(one: Ignored, lines: Mapping[KeyPath, int], prefix: KeyPath, data: Any) -> Problem:
-    key = _original_key(one.key, data)
+def _ignored(one: Ignored, choices: Choices) -> Problem:
     hint_zh = f"最接近的是 {one.nearest}。" if one.nearest else ""
     hint_en = f" The nearest is {one.nearest}." if one.nearest else ""
     subtype: Subtype = "yaml" if not one.key else "key" if one.kind in ("unknown", "retired") else "value"
     message = Text(one.reason.zh + hint_zh, one.reason.en + hint_en)
-    paths: list[KeyPath] = [(*prefix, key), (key,)] if key else [()]
-    return Problem(subtype, _line(lines, paths), message)
+    return Problem(subtype, _line(choices, [one.key]) if one.key else choices.lines.get(()), message)
 
 
-def _original_key(key: str, data: Any) -> str:
-    """Return the key as written: a message shows a long or strange key shortened."""
-    if isinstance(data, Mapping):
-        for written in data:
-            if shorten(written) == key:
-                return str(written)
-    return key
-
-
-def _error(finding: Finding, lines: Mapping[KeyPath, int], prefix: KeyPath) -> Problem:
+def _error(finding: Finding, choices: Choices) -> Problem:
     """Point at the first field of the finding that the source has, else at the model, else at the source."""
-    fields = [*finding.fields, "model"]
-    where = _line(lines, [(*prefix, name) for name in fields])
     message = Text(f"{finding.id}：{finding.message.zh}", f"{finding.id}: {finding.message.en}")
-    return Problem("finding", where, message, finding.id)
+    return Problem("finding", _line(choices, [*finding.fields, "model"]), message, finding.id)
 
 
-def _line(lines: Mapping[KeyPath, int], paths: list[KeyPath]) -> int | None:
-    for path in paths:
-        if path in lines:
-            return lines[path]
-    return None
+def _line(choices: Choices, keys: list[str]) -> int | None:
+    """The zero-based line of the first key that the source has."""
+    found = [line - 1 for line in map(choices.line, keys) if line is not None]
+    return found[0] if found else None

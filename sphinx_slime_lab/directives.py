@@ -18,7 +18,7 @@ from sphinx_slime_lab import nodes as ours
 from sphinx_slime_lab.checking import Checked, Problem, check
 from sphinx_slime_lab.domain import slime_domain
 from sphinx_slime_lab.locale import word
-from sphinx_slime_lab.messages import warn
+from sphinx_slime_lab.messages import tell, warn
 from sphinx_slime_lab.render import parts
 from sphinx_slime_lab.render.provenance import provenance
 from sphinx_slime_lab.render.run import run_steps
@@ -59,6 +59,9 @@ class ExperimentDirective(SphinxDirective):
         for problem in problems:
             location = source.where if problem.line is None else source.locate(problem.line)
             warn(problem.message.get(bench.language), problem.subtype, location)
+        for note in checked.notes:
+            location = source.where if note.line is None else source.locate(note.line)
+            tell(note.message.get(bench.language), location)
         if checked.experiment is None:
             return [self.rejected(bench, source, checked.problems)]
         return self.build(bench, checked)

@@ -33,3 +33,8 @@ _logger = logging.getLogger("sphinx_slime_lab")
 def warn(message: str, subtype: Subtype, location: Any = None) -> None:
     """Log one warning; ``location`` is a node, a docname pair or a ready ``file:line`` text."""
     _logger.warning("%s", message, location=location, type=TYPE, subtype=subtype)
+
+
+def tell(message: str, location: str) -> None:
+    """Say something that is no fault, such as a key of an earlier format; ``location`` is a ready ``file:line``."""
+    _logger.info("%s: %s", location, message)

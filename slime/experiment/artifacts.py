@@ -34,6 +34,8 @@ BUILT_IN_BLOCKS = (
     "TRAIN_ARGUMENTS", "CONVERT_ARGUMENTS", "SERVING_ARGUMENTS", "DECODE_ARGUMENTS", "ENVIRONMENT", "PLANNED",
 )  # fmt: skip
 BUILT_IN_SLOTS = ("COMMIT",)
+FILES = ("experiment.sh", "sglang.yaml", "serving-reference.sh", "experiment.json")
+"""Every name that ``artifacts`` can give."""
 
 
 def artifacts(tables: Tables, state: State, provenance: Mapping[str, Any] | None) -> dict[str, str]:

@@ -23,6 +23,8 @@ from slime.experiment.texts import Text, both, clean, fill, is_well_formed, near
 MAXIMUM_FOREIGN = 64
 """Foreign keys that are named one by one: finding the nearest name takes time, and nobody reads thousands."""
 IgnoredKind = Literal["unknown", "invalid", "retired", "cleaned", "reset", "private"]
+LOST: tuple[IgnoredKind, ...] = ("unknown", "invalid")
+"""What makes a file unusable: something that was written is not in the experiment. The other kinds are notes."""
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from slime.arguments import TeachingParser
+from slime.experiment.artifacts import FILES
 from slime.experiment.catalog import Catalog, load_catalog
+from slime.experiment.choices import LOST, Ignored, unwrap
 from slime.experiment.comparison_text import comparison_lines
 from slime.experiment.errors import ExperimentError, InputError, LoadError
 from slime.experiment.facts import FactError
+from slime.experiment.importing import limit_keys
+from slime.experiment.messages import MESSAGES
 from slime.experiment.reading import Choices, read_choices
 from slime.experiment.tables import State
+from slime.experiment.texts import Text, fill, shorten
 from slime.experiment.validation import Accounting, Finding, Validation
 
 CLEAN, FINDINGS, UNUSABLE = 0, 1, 2
-LOST = ("unknown", "invalid")
-"""Kinds of ignored keys that make an input unusable: what was written is not in the experiment."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -69,22 +73,29 @@ def run(args: argparse.Namespace) -> int:
             print(json.dumps(catalog.schema(), ensure_ascii=False, indent=2))
             return CLEAN
         if args.lab_command == "models":
-            return _models(catalog, as_json=args.json)
+            return _models(catalog, args)
         command = {"check": _check, "render": _render, "compare": _compare, "link": _link}[args.lab_command]
         return command(catalog, args)
-    except LoadError as error:
-        print(error.reason.get(args.lang), file=sys.stderr)
-        return UNUSABLE
+    except InputError as error:
+        return _unusable(args, error.get(args.lang))
     except (ExperimentError, FactError) as error:
-        print(error, file=sys.stderr)
-        return UNUSABLE
+        return _unusable(args, str(error))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The stand-alone command line."""
-    parser = argparse.ArgumentParser(prog="slime lab", description="Check and render experiments, without a GPU.")
+    parser = TeachingParser(prog="slime lab", description="Check and render experiments, without a GPU.")
     _add_commands(parser)
     return run(parser.parse_args(argv))
+
+
+def _unusable(args: argparse.Namespace, message: str) -> int:
+    """Say why the input cannot be used, on stderr or as JSON on stdout; returns the exit code."""
+    if getattr(args, "json", False):
+        print(json.dumps({"unusable": message.split("\n")}, ensure_ascii=False, indent=2))
+    else:
+        print(message, file=sys.stderr)
+    return UNUSABLE
 
 
 def _read(catalog: Catalog, source: str, language: str) -> Choices:
@@ -94,19 +105,31 @@ def _read(catalog: Catalog, source: str, language: str) -> Choices:
         return read_choices(Path(source))
     choices = Choices(received.b.state, "link", {})
     if received.b.ignored:
-        raise InputError("\n".join(choices.message(one, language) for one in received.b.ignored))
+        raise _lost(choices, received.b.ignored)
     return choices
+
+
+def _lost(choices: Choices, ignored: Sequence[Ignored]) -> InputError:
+    return InputError(
+        Text(*("\n".join(choices.message(one, language) for one in ignored) for language in ("zh", "en")))
+    )
 
 
 def _usable_state(catalog: Catalog, choices: Choices, language: str) -> State:
     """The state of a file; notes go to stderr. Raises ``InputError`` when a key or value of the file was lost."""
+    try:
+        limit_keys(catalog.tables, unwrap(choices.raw)[0])
+    except LoadError as error:
+        raise InputError(error.reason, choices.name) from None
     result = catalog.sanitise(choices.raw)
-    lost = [choices.message(one, language) for one in result.ignored if one.kind in LOST]
+    for key in choices.unused():
+        print(f"{choices.place(key)}: {fill(MESSAGES['unused'], {'key': shorten(key)}).get(language)}", file=sys.stderr)
     for one in result.ignored:
         if one.kind not in LOST:
             print(choices.message(one, language), file=sys.stderr)
+    lost = [one for one in result.ignored if one.kind in LOST]
     if lost:
-        raise InputError("\n".join(lost))
+        raise _lost(choices, lost)
     return result.state
 
 
@@ -185,7 +208,10 @@ def _link(catalog: Catalog, args: argparse.Namespace) -> int:
 
 
 def _render(catalog: Catalog, args: argparse.Namespace) -> int:
-    """Write the files. With errors only ``experiment.json`` is written, because the scripts would not run."""
+    """Write the files. With errors only ``experiment.json`` is written, because the scripts would not run.
+
+    Files of an earlier experiment that stay are named: they do not belong to the new ``experiment.json``.
+    """
     choices = _read(catalog, args.file, args.lang)
     state = _usable_state(catalog, choices, args.lang)
     validation = catalog.validate(state)
@@ -196,8 +222,12 @@ def _render(catalog: Catalog, args: argparse.Namespace) -> int:
     if blocked:
         files = {"experiment.json": files["experiment.json"]}
     written = _write(args.output, files)
+    stale = [str(args.output / name) for name in FILES if name not in files and (args.output / name).exists()]
+    for name in stale:
+        print(f"{name}: {MESSAGES['stale'].get(args.lang)}", file=sys.stderr)
     if args.json:
-        print(json.dumps({"written": written, "errors": validation.ids("error")}, ensure_ascii=False, indent=2))
+        record = {"written": written, "stale": stale, "errors": validation.ids("error")}
+        print(json.dumps(record, ensure_ascii=False, indent=2))
     else:
         print("\n".join(written))
     return FINDINGS if blocked else CLEAN
@@ -214,11 +244,11 @@ def _write(folder: Path, files: Mapping[str, str]) -> list[str]:
             os.chmod(temporary, 0o755 if name.endswith(".sh") else 0o644)  # noqa: PTH101 - mkstemp gave a plain path
             Path(temporary).replace(folder / name)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+        raise InputError(fill(MESSAGES["no_folder"], {"why": error.strerror}), str(folder)) from None
     return [str(folder / name) for name in files]
 
 
-def _models(catalog: Catalog, *, as_json: bool) -> int:
+def _models(catalog: Catalog, args: argparse.Namespace) -> int:
     launch = catalog.facts.launch.values()
     rows = [
         {
@@ -233,10 +263,10 @@ def _models(catalog: Catalog, *, as_json: bool) -> int:
         }
         for recipe in launch
     ]
-    if as_json:
+    if args.json:
         print(json.dumps(rows, ensure_ascii=False, indent=2))
         return CLEAN
     for row in rows:
-        runs = "planned" if row["planned"] else "runs"
+        runs = MESSAGES["planned" if row["planned"] else "runs"].get(args.lang)
         print(f"{row['id']:18} {row['display']:18} {row['size']:22} {row['nodes']} x {row['gpus_per_node']}  {runs}")
     return CLEAN

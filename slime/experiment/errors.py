@@ -47,12 +47,22 @@ class ChoiceError(ExperimentError):
 
 
 class InputError(ExperimentError):
-    """A file that holds no usable experiment; the message starts with ``file:line`` where a line is known."""
+    """A file that holds no usable experiment; the message starts with ``file:line`` where a line is known.
+
+    ``reason`` says why in both languages, ``line`` (zero-based) where in the file ``name``.
+    """
+
+    def __init__(self, reason: Text, name: str = "", line: int | None = None) -> None:
+        place = name if line is None else f"{name}:{line + 1}"
+        self._prefix = f"{place}: " if place else ""
+        super().__init__(self._prefix + reason.en)
+        self.reason = reason
+        self.line = line
+
+    def get(self, language: str) -> str:
+        """The message in ``zh`` or ``en``."""
+        return self._prefix + self.reason.get(language)
 
 
 class LoadError(InputError):
-    """A pasted text, an imported file or a link that is refused as a whole; ``reason`` says why in both languages."""
-
-    def __init__(self, reason: Text) -> None:
-        super().__init__(reason.en)
-        self.reason = reason
+    """A pasted text, an imported file or a link that is refused as a whole."""

@@ -52,9 +52,14 @@ def known_mapping(tables: Tables, choices: Any) -> Mapping[str, Any]:
     """``choices`` itself. Raises ``LoadError`` unless it is a mapping of bearable size with a known choice in it."""
     if not isinstance(choices, Mapping):
         raise LoadError(fill(MESSAGES["not_mapping"], {"got": kind_of(choices)}))
-    if len(choices) > MAXIMUM_KEYS:
-        slots = {"got": len(choices), "maximum": MAXIMUM_KEYS, "known": len(tables.fields)}
-        raise LoadError(fill(MESSAGES["too_many_keys"], slots))
+    limit_keys(tables, choices)
     if not any(key in tables.by_name for key in choices):
         raise LoadError(MESSAGES["nothing_known"])
     return choices
+
+
+def limit_keys(tables: Tables, choices: Any) -> None:
+    """Raise ``LoadError`` for a mapping of more keys than anyone wrote by hand."""
+    if isinstance(choices, Mapping) and len(choices) > MAXIMUM_KEYS:
+        slots = {"got": len(choices), "maximum": MAXIMUM_KEYS, "known": len(tables.fields)}
+        raise LoadError(fill(MESSAGES["too_many_keys"], slots))

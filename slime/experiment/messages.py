@@ -51,6 +51,29 @@ MESSAGES: dict[str, Text] = {
         "{finding} 在这个状态下没有名为 {repair} 的可用修复。",
         "{finding} offers no repair named {repair} in this state.",
     ),
+    "no_file": Text("读不到：{why}", "cannot be read: {why}"),
+    "no_folder": Text("无法写入：{why}", "cannot be written: {why}"),
+    "planned": Text("计划中", "planned"),
+    "runs": Text("可运行", "runs"),
+    "file_large": Text(
+        "超过 {maximum} 字节；一份实验只有几 KB", "larger than {maximum} bytes; an experiment is a few kilobytes"
+    ),
+    "not_utf8": Text("第 {position} 个字节不是 UTF-8", "byte {position} is not UTF-8"),
+    "no_choices": Text(
+        "有 schema 而没有 choices；实验的选项要写在 choices 里。",
+        "It has schema and no choices; the choices of an experiment.json stand under that key.",
+    ),
+    "no_choices_near": Text(
+        "有 schema 而没有 choices；{near} 是不是写错的 choices？",
+        "It has schema and no choices; is {near} a misspelling?",
+    ),
+    "unused": Text(
+        "{key} 不是 experiment.json 的内容，没有读取。", "{key} is no part of an experiment.json and was not read."
+    ),
+    "stale": Text(
+        "是更早的一次实验留下的，这次没有写；不再需要就请删除。",
+        "is left from an earlier experiment and was not written this time; remove it if it is of no more use.",
+    ),
     "json_large": Text(
         "这段文字超过 {maximum} 字节；一份实验只有几 KB。",
         "The text is larger than {maximum} bytes; an experiment is a few kilobytes.",

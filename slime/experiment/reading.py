@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from slime.experiment.choices import Ignored
-from slime.experiment.errors import InputError
-from slime.experiment.texts import shorten
+from slime.experiment.errors import InputError, LoadError
+from slime.experiment.importing import MAXIMUM_KEYS
+from slime.experiment.json_text import MAXIMUM_BYTES, read_json
+from slime.experiment.messages import MESSAGES
+from slime.experiment.texts import Text, fill, nearest, shorten
 from slime.experiment.yaml_lines import Path as KeyPath
 from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines
 
-MAXIMUM_BYTES = 256 * 1024
+EXPORT_KEYS = ("schema", "generator", "choices", "model", "validation", "provenance")
 _JSON_KEY = re.compile(r'"([^"\\]*)"\s*:')
 
 
@@ -36,6 +39,12 @@ class Choices:
             if path in self.lines:
                 return self.lines[path] + 1
         return next((line + 1 for path, line in self.lines.items() if path and shorten(str(path[-1])) == key), None)
+
+    def unused(self) -> list[str]:
+        """The keys of an export that are no part of the format of today; an earlier export had others."""
+        if not _is_export(self.raw) or self.raw["schema"] == 1:
+            return []
+        return [str(key) for key in self.raw if key not in EXPORT_KEYS]
 
     def place(self, key: str) -> str:
         """``file:line`` of a choice, or ``file`` when the file does not have it."""
@@ -57,13 +66,13 @@ def read_choices(source: Path) -> Choices:
         with source.open("rb") as file:
             content = file.read(MAXIMUM_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
+        raise InputError(fill(MESSAGES["no_file"], {"why": error.strerror}), name) from None
     if len(content) > MAXIMUM_BYTES:
-        raise InputError(f"{name}: larger than {MAXIMUM_BYTES} bytes; an experiment is a few kilobytes")
+        raise InputError(fill(MESSAGES["file_large"], {"maximum": MAXIMUM_BYTES}), name)
     try:
         return read_text(content.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
-        raise InputError(f"{name}: byte {error.start} is not UTF-8") from None
+        raise InputError(fill(MESSAGES["not_utf8"], {"position": error.start}), name) from None
 
 
 def read_text(text: str, name: str) -> Choices:
@@ -72,24 +81,37 @@ def read_text(text: str, name: str) -> Choices:
     An empty document is an experiment with every choice at its default.
     """
     if len(text.encode("utf-8", "replace")) > MAXIMUM_BYTES:
-        raise InputError(f"{name}: larger than {MAXIMUM_BYTES} bytes; an experiment is a few kilobytes")
+        raise InputError(fill(MESSAGES["file_large"], {"maximum": MAXIMUM_BYTES}), name)
     if text.lstrip().startswith("{"):
         json_data = _read_json(text, name)
         if json_data is not None:
-            return Choices(json_data, name, _json_lines(text))
+            return _choices(json_data, name, _json_lines(text, json_data))
     try:
         data, lines = load_yaml_with_lines(text)
     except YamlError as error:
-        raise InputError(f"{name}:{error.line + 1}: {error.message}") from None
-    return Choices({} if data is None else data, name, lines)
+        raise InputError(Text(error.message_zh, error.message), name, error.line) from None
+    return _choices({} if data is None else data, name, lines)
+
+
+def _choices(raw: Any, name: str, lines: dict[KeyPath, int]) -> Choices:
+    if _is_export(raw) and "choices" not in raw:
+        close = nearest("choices", map(str, raw))
+        reason = (
+            MESSAGES["no_choices"] if close is None else fill(MESSAGES["no_choices_near"], {"near": shorten(close)})
+        )
+        raise InputError(reason, name, lines.get(("schema",) if close is None else (close,)))
+    return Choices(raw, name, lines)
 
 
 def _read_json(text: str, name: str) -> Any:
     """The data of a JSON text, or None when it is none (a YAML flow mapping also starts with a brace)."""
     try:
         return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
-    except _Duplicate as error:
-        raise InputError(f"{name}: the key {shorten(str(error))} stands twice") from None
+    except _Duplicate:
+        try:
+            return read_json(text)  # the strict reader, which names the line
+        except LoadError as error:
+            raise InputError(error.reason, name) from None
     except (ValueError, RecursionError):
         return None
 
@@ -111,8 +133,13 @@ def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
 
 
-def _json_lines(text: str) -> dict[KeyPath, int]:
-    """Where keys stand: as YAML sees it, or, for JSON that YAML cannot read, the first line that holds the key."""
+def _json_lines(text: str, data: Any) -> dict[KeyPath, int]:
+    """Where keys stand: as YAML sees it, or, for JSON that YAML cannot read, the first line that holds the key.
+
+    More keys than are read get no lines, because finding them takes seconds and the file is refused anyway.
+    """
+    if any(isinstance(one, dict) and len(one) > MAXIMUM_KEYS for one in (data, *_values(data))):
+        return {}
     try:
         return load_yaml_with_lines(text)[1]
     except YamlError:
@@ -121,6 +148,10 @@ def _json_lines(text: str) -> dict[KeyPath, int]:
             for key in _JSON_KEY.findall(line):
                 lines.setdefault((key,), number)
         return lines
+
+
+def _values(data: Any) -> list[Any]:
+    return list(data.values()) if isinstance(data, dict) else []
 
 
 def _is_export(raw: Any) -> bool:

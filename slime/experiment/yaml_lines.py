@@ -25,11 +25,15 @@ MAXIMUM_CHARACTERS = 1_000_000
 
 
 class YamlError(ValueError):
-    """The text is not acceptable YAML. `line` is zero-based, `message` says what is wrong without the place."""
+    """The text is not acceptable YAML.
 
-    def __init__(self, message: str, line: int) -> None:
+    `line` is zero-based, `message` says what is wrong without the place, `message_zh` the same in Chinese.
+    """
+
+    def __init__(self, message: str, message_zh: str, line: int) -> None:
         super().__init__(f"line {line + 1}: {message}")
         self.message = message
+        self.message_zh = message_zh
         self.line = line
 
 
@@ -61,16 +65,25 @@ def load_yaml_with_lines(text: str) -> tuple[Any, dict[Path, int]]:
     document, more than `MAXIMUM_DEPTH` levels or `MAXIMUM_CHARACTERS` characters.
     """
     if len(text) > MAXIMUM_CHARACTERS:
-        raise YamlError(f"the text has {len(text)} characters; at most {MAXIMUM_CHARACTERS} are read", 0)
+        raise YamlError(
+            f"the text has {len(text)} characters; at most {MAXIMUM_CHARACTERS} are read",
+            f"文本有 {len(text)} 个字符，最多读 {MAXIMUM_CHARACTERS} 个",
+            0,
+        )
     try:
         _refuse_machinery(text)
         node = yaml.compose(text, Loader=_CoreLoader)
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n")
-        raise YamlError(f"the character U+{ord(text[error.position]):04X} is not allowed in YAML", line) from error
+        character = f"U+{ord(text[error.position]):04X}"
+        raise YamlError(
+            f"the character {character} is not allowed in YAML", f"YAML 中不允许出现字符 {character}", line
+        ) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise YamlError(_syntax_message(error), mark.line if mark is not None else 0) from error
+        detail = ", ".join(part for part in (error.context, error.problem) if part)
+        line = mark.line if mark is not None else 0
+        raise YamlError(f"not valid YAML: {detail}", f"不是合法的 YAML：{detail}", line) from error
     lines: dict[Path, int] = {(): node.start_mark.line if node is not None else 0}
     data = None if node is None else _convert(node, (), lines)
     return data, lines
@@ -83,27 +96,35 @@ def nearest_line(lines: dict[Path, int], path: Path) -> int:
     return lines.get(path, 0)
 
 
-def _syntax_message(error: yaml.MarkedYAMLError) -> str:
-    parts = [part for part in (error.context, error.problem) if part]
-    return "not valid YAML: " + ", ".join(parts)
-
-
 def _refuse_machinery(text: str) -> None:
     """Refuse anchors, aliases, tags and deep nesting while the text is a stream of events and nothing is built yet."""
     depth = 0
     for event in yaml.parse(text, Loader=_CoreLoader):
         line = event.start_mark.line if event.start_mark is not None else 0
         if isinstance(event, yaml.AliasEvent):
-            raise YamlError(f"the alias *{event.anchor} is not read here; write the value out", line)
+            name = f"*{event.anchor}"
+            raise YamlError(
+                f"the alias {name} is not read here; write the value out",
+                f"这里不读别名 {name}；请把值直接写出来",
+                line,
+            )
         anchor, tag = getattr(event, "anchor", None), getattr(event, "tag", None)
         if anchor is not None:
-            raise YamlError(f"the anchor &{anchor} is not read here; write the value out", line)
+            raise YamlError(
+                f"the anchor &{anchor} is not read here; write the value out",
+                f"这里不读锚点 &{anchor}；请把值直接写出来",
+                line,
+            )
         if tag is not None:
-            raise YamlError(f"the tag {tag} is not read here; plain values are enough", line)
+            raise YamlError(
+                f"the tag {tag} is not read here; plain values are enough",
+                f"这里不读标签 {tag}；普通的值就够用",
+                line,
+            )
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             depth += 1
             if depth > MAXIMUM_DEPTH:
-                raise YamlError(f"more than {MAXIMUM_DEPTH} levels of nesting", line)
+                raise YamlError(f"more than {MAXIMUM_DEPTH} levels of nesting", f"嵌套超过 {MAXIMUM_DEPTH} 层", line)
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             depth -= 1
 
@@ -126,10 +147,18 @@ def _convert_mapping(node: yaml.MappingNode, path: Path, lines: dict[Path, int])
         line = key_node.start_mark.line
         key = _convert_scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else None
         if not isinstance(key, str):
-            shown = key_node.value if isinstance(key_node, yaml.ScalarNode) else "a list or mapping"
-            raise YamlError(f"the key {shown} is not text; put it in quotes", line)
+            is_scalar = isinstance(key_node, yaml.ScalarNode)
+            shown, shown_zh = (key_node.value,) * 2 if is_scalar else ("a list or mapping", "（列表或映射）")
+            raise YamlError(
+                f"the key {shown} is not text; put it in quotes", f"键 {shown_zh} 不是文字；请加上引号", line
+            )
         if key in result:
-            raise YamlError(f"the key {key} stands twice; it was first on line {lines[(*path, key)] + 1}", line)
+            first = lines[(*path, key)] + 1
+            raise YamlError(
+                f"the key {key} stands twice; it was first on line {first}",
+                f"键 {key} 出现了两次，第一次在第 {first} 行",
+                line,
+            )
         lines[(*path, key)] = line
         result[key] = _convert(value_node, (*path, key), lines)
     return result
@@ -144,11 +173,15 @@ def _convert_scalar(node: yaml.Node) -> str | int | float | bool | None:
         return text.lower() == "true"
     if kind == "int":
         if len(text) > 30:
-            raise YamlError(f"the number has {len(text)} digits; at most 30 are read", node.start_mark.line)
+            raise YamlError(
+                f"the number has {len(text)} digits; at most 30 are read",
+                f"这个数有 {len(text)} 位，最多读 30 位",
+                node.start_mark.line,
+            )
         return int(text)
     if kind == "float":
         number = float(text)
         if math.isinf(number):
-            raise YamlError(f"the number {text} is too large", node.start_mark.line)
+            raise YamlError(f"the number {text} is too large", f"数 {text} 太大", node.start_mark.line)
         return number
     return text

@@ -12,6 +12,7 @@ import pytest
 
 from slime.experiment import Catalog
 from slime.experiment.command import main
+from slime.experiment.reading import EXPORT_KEYS
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,12 +46,15 @@ def test_an_error_is_exit_1_with_the_line_of_the_key(tmp_path: Path, capsys: pyt
         ("- a\n- b\n", "this is a list"),
         ("a: [\n", "not valid YAML"),
         ('{"schema": 7, "choices": {}}', ":1: The schema of this experiment.json is 7"),
-        ('{"nodes": 1, "nodes": 2}', "the key nodes stands twice"),
+        ('{"nodes": 1, "nodes": 2}', "The key nodes stands twice, again in line 1"),
         (
             '{\n\t"schema": 2,\n\t"choices": {\n\t\t"node": 3\n\t}\n}',
             ":4: There is no choice named node. Nearest: nodes.",
         ),
         ("x: " + "y" * 300_000, "larger than 262144 bytes"),
+        ('{"model": "tiny",\n"nodes": 1,\n"nodes": 2}', "The key nodes stands twice, again in line 3"),
+        ('{"schema": 2,\n"choises": {"nodes": 2}}', ":2: It has schema and no choices; is choises a misspelling?"),
+        ('{"generator": "x",\n"schema": 2}', ":2: It has schema and no choices"),
     ],
 )
 def test_unusable_input_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, says: str) -> None:
@@ -59,13 +63,70 @@ def test_unusable_input_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert says in captured.err and captured.out == ""
 
 
-def test_an_absent_or_binary_file_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(tmp_path / "none.yaml")]) == 2
-    assert "cannot be read: No such file" in capsys.readouterr().err
-    binary = tmp_path / "b.yaml"
-    binary.write_bytes(b"model: \xff\xfe")
-    assert main(["check", str(binary)]) == 2
-    assert "byte 7 is not UTF-8" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("content", "en", "zh"),
+    [
+        (None, ": cannot be read: No such file or directory", "：读不到"),
+        (b"model: \xff\xfe", ": byte 7 is not UTF-8", "第 7 个字节不是 UTF-8"),
+        (b"x" * 300_000, ": larger than 262144 bytes", "超过 262144 字节"),
+        (b"model: tiny\nmodel: tiny\n", ":2: the key model stands twice", ":2: 键 model 出现了两次，第一次在第 1 行"),
+        (b"a: [", "not valid YAML", "不是合法的 YAML"),
+        (b'{"nodes": 1, "nodes": 2}', "stands twice", "第 1 行的键 nodes 出现了两次"),
+        (b"nods: 1", "no choice named nods. Nearest: nodes.", "没有名为 nods 的选项。 最接近的是 nodes。"),
+    ],
+)
+def test_unusable_input_speaks_both_languages_and_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, en: str, zh: str
+) -> None:
+    path = tmp_path / "choices.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["check", str(path)]) == 2
+    english = capsys.readouterr()
+    assert en in english.err and english.err.startswith(str(path)) and english.out == ""
+    assert main(["check", str(path), "--lang", "zh", "--json"]) == 2
+    chinese = capsys.readouterr()
+    (message,) = json.loads(chinese.out)["unusable"]
+    assert zh.removeprefix("：") in message and chinese.err == ""
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_thousands_of_keys_are_refused_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    keys = {f"key{number}": 1 for number in range(12_000 if form == "json" else 300)}
+    text = json.dumps(keys) if form == "json" else "".join(f"{key}: 1\n" for key in keys)
+    path = _write(tmp_path, text)
+    assert main(["check", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"There are {len(keys)} keys and at most 256 are read" in said
+
+
+def test_foreign_keys_of_an_export_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _write(tmp_path, '{"schema": 2,\n "choices": {"model": "tiny"},\n "validaton": {}}')
+    assert main(["check", str(path)]) == 0
+    assert capsys.readouterr().err == f"{path}:3: validaton is no part of an experiment.json and was not read.\n"
+
+
+def test_the_format_of_the_export_is_what_the_reader_knows(catalog: Catalog) -> None:
+    assert list(catalog.schema()["properties"]) == list(EXPORT_KEYS)
+
+
+@pytest.mark.parametrize("words", [["check", "a", "b"], ["models", "x"]])
+def test_surplus_words_get_the_usage_of_their_command(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"usage: slime lab {words[0]} ")
+    assert f"slime lab {words[0]}: error: unexpected: {words[-1]}" in said
+
+
+def test_the_module_takes_no_abbreviations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", str(_write(tmp_path, "")), "--lan", "zh"])
+    assert "unknown flag --lan; the nearest is --lang" in capsys.readouterr().err
 
 
 def test_old_exports_are_read_and_retired_keys_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,8 +169,23 @@ def test_render_with_errors_keeps_older_scripts(tmp_path: Path, capsys: pytest.C
     out.mkdir()
     (out / "experiment.sh").write_text("older", encoding="utf-8")
     assert main(["render", str(_write(tmp_path, "pd: true\n")), "-o", str(out), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["written"] == [str(out / "experiment.json")]
+    captured = capsys.readouterr()
+    record = json.loads(captured.out)
+    assert record["written"] == [str(out / "experiment.json")]
+    assert record["stale"] == [str(out / "experiment.sh")]
+    assert f"{out / 'experiment.sh'}: is left from an earlier experiment" in captured.err
     assert (out / "experiment.sh").read_text(encoding="utf-8") == "older"
+
+
+def test_render_names_what_an_earlier_experiment_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    external = "layout: external\ntransport: disk\nendpoints: host:30000\n"
+    assert main(["render", str(_write(tmp_path, external)), "-o", str(out)]) == 0
+    assert "earlier experiment" not in capsys.readouterr().err
+    assert main(["render", str(_write(tmp_path, "model: tiny\n")), "-o", str(out), "--lang", "zh"]) == 0
+    said = capsys.readouterr().err
+    assert f"{out / 'serving-reference.sh'}: 是更早的一次实验留下的" in said
+    assert "experiment.sh: 是更早" not in said
 
 
 def test_render_into_a_file_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,8 +199,10 @@ def test_models_and_schema(capsys: pytest.CaptureFixture[str], catalog: Catalog)
     rows = json.loads(capsys.readouterr().out)
     assert [row["id"] for row in rows] == list(catalog.facts.launch)
     assert {row["id"]: row["planned"] for row in rows}["tiny"] is False
-    assert main(["models"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(rows)
+    for language, runs, planned in (("en", "runs", "planned"), ("zh", "可运行", "计划中")):
+        assert main(["models", "--lang", language]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split()[-1] for line in lines] == [planned if row["planned"] else runs for row in rows]
     assert main(["schema"]) == 0
     assert json.loads(capsys.readouterr().out) == catalog.schema()
 
