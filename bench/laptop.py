@@ -150,7 +150,10 @@ def curve(runs: list[SeedRun]) -> str:
         parts.append(f'<polyline points="{reward}" fill="none" stroke="{colour}" stroke-opacity="0.3"/>')
         parts.append(f'<polyline points="{held_out}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{x(n)}" cy="{y(v)}" r="2.5" fill="{colour}"/>' for n, v in run.readings]
-    legend = "   ".join(f"seed {run.seed}: {run.before:.2f} to {run.after:.2f}" for run in runs)
+    legend = "".join(
+        f'<tspan fill="{colour}" dx="14">seed {run.seed}: {run.before:.2f} to {run.after:.2f}</tspan>'
+        for run, colour in zip(runs, COLOURS, strict=False)
+    )
     parts.append(f'<text x="{left}" y="{height - 6}">{legend}</text>')
     parts.append(f'<text x="{width - 16}" y="{height - 22}" text-anchor="end">round {rounds}</text></svg>')
     return "\n".join(parts) + "\n"
