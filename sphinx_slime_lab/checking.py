@@ -64,7 +64,7 @@ def check(bench: Workbench, text: str, preset: Mapping[str, Any]) -> Checked:
         return Checked(None, lost)
     notes = [_ignored(one, choices) for one in result.ignored]
     experiment = bench.experiment(result.state)
-    return Checked(experiment, [_error(one, choices) for one in experiment.errors], notes)
+    return Checked(experiment, [_error(bench, one, choices) for one in experiment.errors], notes)
 
 
 def _ignored(one: Ignored, choices: Choices) -> Problem:
@@ -75,10 +75,10 @@ def _ignored(one: Ignored, choices: Choices) -> Problem:
     return Problem(subtype, _line(choices, [one.key]) if one.key else choices.lines.get(()), message)
 
 
-def _error(finding: Finding, choices: Choices) -> Problem:
-    """Point at the first field of the finding that the source has, else at the model, else at the source."""
+def _error(bench: Workbench, finding: Finding, choices: Choices) -> Problem:
+    """Point at the first choice behind the finding that the source has, else at the source."""
     message = Text(f"{finding.id}：{finding.message.zh}", f"{finding.id}: {finding.message.en}")
-    return Problem("finding", _line(choices, [*finding.fields, "model"]), message, finding.id)
+    return Problem("finding", _line(choices, bench.catalog.suspects(finding)), message, finding.id)
 
 
 def _line(choices: Choices, keys: list[str]) -> int | None:

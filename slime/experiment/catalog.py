@@ -21,7 +21,7 @@ from slime.experiment.provenance import collect, source_files
 from slime.experiment.tables import Scalar, State, Tables
 from slime.experiment.texts import Text, both
 from slime.experiment.tour import Tour, tour
-from slime.experiment.validation import Validation
+from slime.experiment.validation import Finding, Validation
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,13 @@ class Catalog:
             if option.when.test(names)
         ]
         return View(visible, disabled)
+
+    def suspects(self, finding: Finding) -> list[str]:
+        """The choices to look at for a finding, best first: its fields, then what its rule reads, last the model."""
+        read = [
+            name for rule in self.tables.rules if rule.id == finding.id for name in self.tables.choices_of(rule.when)
+        ]
+        return list(dict.fromkeys([*finding.fields, *(name for name in read if name != "model"), "model"]))
 
     def validate(self, state: State) -> Validation:
         """Findings (with the repairs that were proven to work) and GPU accounting."""

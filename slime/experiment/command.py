@@ -141,7 +141,7 @@ def _check(catalog: Catalog, args: argparse.Namespace) -> int:
         print(json.dumps(_as_json(catalog, choices, state, validation), ensure_ascii=False, indent=2))
     else:
         for finding in validation.findings:
-            print(_line(choices, finding, args.lang))
+            print(_line(catalog, choices, finding, args.lang))
         print(_totals(validation.accounting, catalog.facts.launch[str(state["model"])].device, args.lang))
     return FINDINGS if validation.ids("error") else CLEAN
 
@@ -160,8 +160,8 @@ def _as_json(catalog: Catalog, choices: Choices, state: State, validation: Valid
     }
 
 
-def _line(choices: Choices, finding: Finding, language: str) -> str:
-    written = [name for name in finding.fields if choices.line(name) is not None]
+def _line(catalog: Catalog, choices: Choices, finding: Finding, language: str) -> str:
+    written = [name for name in catalog.suspects(finding) if choices.line(name) is not None]
     place = choices.place(written[0]) if written else choices.name
     return f"{place}: {finding.severity} {finding.id}: {finding.message.get(language)}"
 

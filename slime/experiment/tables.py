@@ -76,6 +76,14 @@ class Tables:
             self._carries[expression.text] = bool(expression.names() & self.user_text)
         return self._carries[expression.text]
 
+    def choices_of(self, expression: Expression) -> list[str]:
+        """The choices that an expression reads, also through derived values, in the order of the choices."""
+        names = set(expression.names())
+        for derived in reversed(self.derived):
+            if derived.name in names:
+                names |= derived.value.names()
+        return [choice.name for choice in self.fields if choice.name in names]
+
     def names(self, state: Mapping[str, Scalar], **extra: Value) -> dict[str, Value]:
         """Everything an expression may read under ``state``: choices, facts, derived values and ``extra``."""
         names: dict[str, Value] = {**state, **self.fact_values[str(state["model"])], **extra}

@@ -39,6 +39,22 @@ def test_an_error_is_exit_1_with_the_line_of_the_key(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("model: flash\npd: true\nib: mlx5_0\n", ":2: error E03: "),
+        ("straw: true\nmodel: flash\n", ":1: error E17: "),
+        ("model: flash\ntask: custom\n", ":2: error E09: "),
+    ],
+)
+def test_a_field_that_is_not_written_points_at_the_choice_that_asks_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
+) -> None:
+    path = _write(tmp_path, text)
+    assert main(["check", str(path)]) == 1
+    assert f"{path}{says}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
         ("model: flash\n\nlayot: separate\n", ":3: There is no choice named layot. Nearest: layout."),
         ("model: flash\nnodes: '2'\n", ":2: nodes takes an integer, not text"),
         ("model: glm-5\n", ":1: model has no value glm-5;"),
