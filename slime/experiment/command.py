@@ -218,7 +218,7 @@ def _render(catalog: Catalog, args: argparse.Namespace) -> int:
     files = catalog.artifacts(state, catalog.provenance())
     blocked = bool(validation.ids("error"))
     for finding in validation.findings:
-        print(_line(choices, finding, args.lang), file=sys.stderr)
+        print(_line(catalog, choices, finding, args.lang), file=sys.stderr)
     if blocked:
         files = {"experiment.json": files["experiment.json"]}
     written = _write(args.output, files)
