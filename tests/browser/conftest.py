@@ -138,9 +138,12 @@ def site_fixture(request: pytest.FixtureRequest, built: Site) -> Iterator[Site]:
         thread.join()
 
 
-@pytest.fixture(scope="session", name="browser")
+@pytest.fixture(scope="module", name="browser")
 def browser_fixture() -> Iterator[Browser]:
-    """The system's Chromium."""
+    """The system's Chromium.
+
+    It ends with the module: while Playwright runs, its event loop keeps `asyncio.run` of other tests from starting.
+    """
     path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if path is None:
         pytest.fail("no Chromium on PATH: apt-get install chromium")
