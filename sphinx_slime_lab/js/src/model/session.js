@@ -134,7 +134,7 @@ export function createSession(engine, storage, page, address) {
       const shown = history.present.state;
       if (report.mine !== null) history = (commit(begin(report.mine), shown) ?? { history }).history;
       const replaced = report.bringsA ? keptA : null;
-      report = { ...report, isVisiting: false, mine: null, source: "kept" };
+      Object.assign(report, { isVisiting: false, mine: null, source: "kept" });
       persist();
       return replaced;
     },

@@ -62,7 +62,7 @@ export function createCompare(context, session, actions, notices) {
 /** A titled table that is shown while it has rows; `code` are the columns set as code. */
 function createTable(/** @type {string} */ title, /** @type {string[]} */ heads, /** @type {number[]} */ code = []) {
   const body = h("tbody");
-  const table = h("table", { class: `slime-lab__table slime-lab__table--compare${code.length ? " slime-lab__table--lines" : ""}` },
+  const table = h("table", { class: `slime-lab__table slime-lab__table--compare${code.length ? " slime-lab__table--lines" : ""}${heads.length > 3 ? " slime-lab__table--wide" : ""}` },
     h("caption", {}, title), h("thead", {}, h("tr", {}, ...heads.map((one) => h("th", { scope: "col" }, h("p", {}, one))))), body);
   const element = h("div", { class: "table-wrapper", role: "region", "aria-label": title, tabindex: "0" }, table);
   return {

@@ -127,11 +127,12 @@ function number(field, context, edit, id) {
     },
   });
   const step = (/** @type {string} */ sign, /** @type {string} */ label, /** @type {number} */ way) =>
-    h("button", { type: "button", class: "slime-lab__button", "aria-label": `${label}: ${field.label[context.language]}`, onclick: () => move(way) }, sign);
+    h("button", { type: "button", class: "slime-lab__button", "aria-label": `${label} ${sign}: ${field.label[context.language]}`, onclick: () => move(way) }, sign);
   const less = step(doubling ? "÷2" : "−", words.less, -1);
   const more = step(doubling ? "×2" : "+", words.more, 1);
   const limits = fill(words.limits, { minimum: field.minimum, maximum: field.maximum });
-  const unit = [words[`unit_${field.name}`], limits].filter(Boolean).join(words.comma);
+  const named = words[`unit_${field.name}`];
+  const unit = named ? fill(words.unit_limits, { unit: named, limits }) : limits;
   return {
     element: h(
       "fieldset", {},

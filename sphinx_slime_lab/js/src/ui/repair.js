@@ -52,7 +52,7 @@ export function createRepair(element, buttons, context, actions) {
         const button = h("button", { type: "button", class: "slime-lab__button", "aria-expanded": "false", onclick: () => toggle(one.id, offer, button) });
         return button;
       },
-      (button, offer) => setText(button, `${words.repair}: ${offer.title[language]}`),
+      (button, offer) => setText(button, `${words.repair}${words.colon}${offer.title[language]}`),
     );
   };
 }
