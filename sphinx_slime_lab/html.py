@@ -123,7 +123,15 @@ def _up(builder: Any, docname: str, folder: str) -> str:
     return posixpath.relpath(folder, posixpath.dirname(builder.get_target_uri(docname)) or ".")
 
 
+def _depart_file(translator: Any, node: nodes.Element) -> None:
+    """Let the keyboard reach a text that may scroll sideways."""
+    for at in range(node["body_start"], len(translator.body)):
+        translator.body[at] = translator.body[at].replace("<pre>", '<pre tabindex="0">')
+    translator.body.append("</section>\n")
+
+
 def _visit_file(translator: Any, node: nodes.Element) -> None:
+    node["body_start"] = len(translator.body)
     href = write_download(translator, node) if has_scripts(translator) else None
     language = language_of(translator.builder.config)
     words = {key: word(language, key) for key in ("copy", "download")}
@@ -150,5 +158,5 @@ _VISITORS: dict[type[nodes.Element], tuple[Any, Any]] = {
     ours.lab_summary: (_visit_summary, _close("summary")),
     ours.lab_data: (_visit_data, _depart_data),
     ours.lab_files: (_visit_files, _close("div")),
-    ours.lab_file: (_visit_file, _close("section")),
+    ours.lab_file: (_visit_file, _depart_file),
 }

@@ -45,10 +45,12 @@ def build(root: Path, output: Path, jobs: str = "auto") -> None:
 
 
 def write_entry(output: Path) -> None:
-    """Write ``index.html``, which leads to the reader's language and has plain links for readers without scripts."""
-    page = files("sphinx_slime_lab").joinpath("templates/slime_lab/entry.html").read_text(encoding="utf-8")
+    """Write ``index.html``, which leads to the reader's language, and its script; plain links serve without scripts."""
+    templates = files("sphinx_slime_lab").joinpath("templates/slime_lab")
     output.mkdir(parents=True, exist_ok=True)
-    (output / "index.html").write_text(page, encoding="utf-8", newline="\n")
+    for source, name in {"entry.html": "index.html", "entry.js": "entry.js"}.items():
+        text = templates.joinpath(source).read_text(encoding="utf-8")
+        (output / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 class _QuietHandler(http.server.SimpleHTTPRequestHandler):

@@ -97,6 +97,13 @@ def test_picture_has_one_square_for_each_gpu(site: Built) -> None:
     assert len(re.findall(r'class="sl-node sl-rollout"', text)) == 8
 
 
+def test_keyboard_can_reach_a_file_that_scrolls(site: Built) -> None:
+    """The text of every generated file takes the focus; a page without one has none of that."""
+    text = site.text("recipes.html")
+    assert text.count('<pre tabindex="0">') == text.count('class="slime-lab__file"') > 0
+    assert 'tabindex="0"' not in site.text("plain.html")
+
+
 def test_every_flag_has_a_reason(site: Built) -> None:
     """The collapsed table has a row for each argument of the engine, with its reason."""
     catalog = load_catalog()
