@@ -77,7 +77,12 @@ js: system
 	@echo "==> node --test"
 	node --test tests/js/*.test.mjs
 
-unit: $(VENV)/.dev $(VENV)/.runtime system
+# axe-core, which the accessibility tests inject into pages; without npm they say that they were skipped.
+node_modules/.installed: package.json
+	@if command -v npm >/dev/null; then npm install --no-package-lock --no-audit --no-fund --silent && touch $@; \
+	else echo "==> no npm here: the accessibility tests will be skipped" >&2; fi
+
+unit: $(VENV)/.dev $(VENV)/.runtime system node_modules/.installed
 	@echo "==> pytest"
 	$(PY) -m pytest $(PYTEST_ARGS)
 
