@@ -16,7 +16,7 @@ PORT ?= 8000
 PYTEST_ARGS ?=
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: help lab site serve runtime test lint types imports unit js system bundle clean
+.PHONY: help lab site serve runtime test lint types imports unit pages js system bundle clean
 
 help:
 	@sed -n '2,5p' Makefile | cut -c3-
@@ -82,9 +82,14 @@ node_modules/.installed: package.json
 	@if command -v npm >/dev/null; then npm install --no-package-lock --no-audit --no-fund --silent && touch $@; \
 	else echo "==> no npm here: the accessibility tests will be skipped" >&2; fi
 
-unit: $(VENV)/.dev $(VENV)/.runtime system node_modules/.installed
+unit: $(VENV)/.dev $(VENV)/.runtime system
 	@echo "==> pytest"
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest --ignore tests/pages $(PYTEST_ARGS)
+
+# The built site itself: accessibility, strict policy, every width, reproducible builds. Takes long, so it stands apart.
+pages: $(VENV)/.dev system node_modules/.installed
+	@echo "==> the site in a browser"
+	$(PY) -m pytest tests/pages $(PYTEST_ARGS)
 
 test: $(VENV)/.dev $(VENV)/.runtime system lint types imports js unit
 

@@ -19,7 +19,7 @@ from .tiny_run import ENVIRONMENT, Experiment, processes_naming, slime
 pytestmark = [pytest.mark.runtime, pytest.mark.slow]
 
 # From the kill of a process to the end of the run; the run is not told, it must notice.
-NOTICE_SECONDS = 90
+NOTICE_SECONDS = 240
 
 
 def test_a_misspelt_flag_is_answered_with_the_nearest(experiment: Experiment, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_killed_engine_ends_the_run_with_its_log(
     assert "slime train: engine 0: the SGLang server at http://127.0.0.1:" in output
     assert "was killed by signal 9" in output
     assert str(tmp_path / "logs" / "engine-0.log") in output
-    assert nothing_left() == []
+    wait_until_nothing_is_left(nothing_left)
 
 
 def test_a_killed_trainer_ends_the_run(
@@ -130,7 +130,15 @@ def test_a_killed_trainer_ends_the_run(
     output = end(process)
     assert process.returncode == 1
     assert "slime train: trainer rank 0 ended unexpectedly" in output
-    assert nothing_left() == []
+    wait_until_nothing_is_left(nothing_left)
+
+
+def wait_until_nothing_is_left(nothing_left: Callable[[], list[int]]) -> None:
+    """The guard of a server ends it when its owner is gone, which a busy machine may take a while to notice."""
+    deadline = time.monotonic() + NOTICE_SECONDS
+    while nothing_left():
+        assert time.monotonic() < deadline, nothing_left()
+        time.sleep(0.5)
 
 
 def test_a_terminated_run_ends_its_processes(
@@ -142,7 +150,7 @@ def test_a_terminated_run_ends_its_processes(
     output = end(process)
     assert process.returncode == 130
     assert "every process of the run has ended" in output
-    assert nothing_left() == []
+    wait_until_nothing_is_left(nothing_left)
 
 
 def test_a_killed_run_leaves_no_server(
@@ -151,10 +159,7 @@ def test_a_killed_run_leaves_no_server(
     process = start_endless(experiment, tmp_path)
     process.kill()
     process.wait()
-    deadline = time.monotonic() + NOTICE_SECONDS
-    while nothing_left():
-        assert time.monotonic() < deadline, nothing_left()
-        time.sleep(0.5)
+    wait_until_nothing_is_left(nothing_left)
 
 
 def descends_from(pid: int, ancestor: int) -> bool:
