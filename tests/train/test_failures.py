@@ -79,7 +79,7 @@ def start_endless(experiment: Experiment, save: Path) -> subprocess.Popen[str]:
     )
     metrics = save / "metrics.jsonl"
     try:
-        wait_for(lambda: metrics.exists() and metrics.read_text(), process, 200)
+        wait_for(lambda: metrics.exists() and metrics.read_text(), process, 480)
     except BaseException:
         process.kill()
         raise
