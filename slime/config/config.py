@@ -12,6 +12,10 @@ from slime.config.groups.algorithm import ICEPOP_NAMES, AlgorithmFlags, Correcti
 from slime.config.groups.checkpoint import CheckpointFlags
 from slime.config.groups.cluster import ClusterFlags
 from slime.config.groups.data import DataFlags, QueueFlags
+from slime.config.groups.debug import DebugFlags
+from slime.config.groups.kernels import KernelFlags
+from slime.config.groups.model import ModelFlags
+from slime.config.groups.moe import MoeFlags
 from slime.config.groups.observability import ObservabilityFlags
 from slime.config.groups.rollout import EvaluationFlags, RolloutFlags
 from slime.config.groups.serving import ServingFlags
@@ -39,10 +43,14 @@ class Config(
     BatchFlags,
     OptimizerFlags,
     ParallelFlags,
+    MoeFlags,
     NumericsFlags,
+    KernelFlags,
+    ModelFlags,
     ServingFlags,
     WeightFlags,
     ObservabilityFlags,
+    DebugFlags,
 ):
     """A resolved run. Make one with :func:`slime.config.parse_args` or :func:`slime.config.make_config`.
 
@@ -115,10 +123,14 @@ GROUPS: tuple[tuple[type, str, Text], ...] = (
     (BatchFlags, "batch", Text("批与装箱", "Batch and packing")),
     (OptimizerFlags, "optimizer", Text("优化器", "Optimizer")),
     (ParallelFlags, "parallel", Text("并行", "Parallelism")),
+    (MoeFlags, "moe", Text("专家（MoE）", "Experts (MoE)")),
     (NumericsFlags, "numerics", Text("精度与数值", "Precision and numerics")),
+    (KernelFlags, "kernels", Text("算子、融合与重叠", "Kernels, fusions and overlap")),
+    (ModelFlags, "model", Text("模型构造与可训练参数", "Model and trainable parameters")),
     (ServingFlags, "serving", Text("推理服务（SGLang）", "Serving (SGLang)")),
     (WeightFlags, "weights", Text("权重同步", "Weight synchronisation")),
-    (ObservabilityFlags, "observability", Text("指标与调试", "Metrics and debugging")),
+    (ObservabilityFlags, "observability", Text("指标", "Metrics")),
+    (DebugFlags, "debug", Text("转储、调试与 CI", "Dumps, debugging and CI")),
 )
 
 GROUP_TITLES: Mapping[str, Text] = {name: title for _, name, title in GROUPS}

@@ -36,13 +36,21 @@ _DIMENSIONS = (
     "untie-embeddings-and-output-weights", "position-embedding-type", "use-rotary-position-embeddings",
     "max-position-embeddings", "seq-length", "num-experts", "moe-router-topk", "moe-ffn-hidden-size",
     "moe-shared-expert-intermediate-size", "moe-layer-freq", "multi-latent-attention", "q-lora-rank", "kv-lora-rank",
-    "make-vocab-size-divisible-by",
+    "make-vocab-size-divisible-by", "apply-layernorm-1p", "attention-output-gate", "use-gated-attention",
+    "post-self-attn-layernorm", "post-mlp-layernorm", "qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim",
+    "rotary-interleaved", "rotary-scaling-factor", "use-rope-scaling", "mscale", "mscale-all-dim",
+    "no-position-embedding", "moe-router-score-function", "moe-router-pre-softmax", "moe-router-topk-scaling-factor",
+    "moe-router-num-groups", "moe-router-group-topk", "moe-router-enable-expert-bias", "moe-shared-expert-gate",
 )  # fmt: skip
 
 _OTHERS = {
     "--custom-config-path": "give --config FILE: it is merged before anything is derived, and its keys are checked",
     "--tokenizer-type": "the tokenizer is the one of --hf-checkpoint",
     "--tokenizer-model": "the tokenizer is the one of --hf-checkpoint",
+    "--spec": "the layers follow from the model's family, or from --custom-model-provider-path",
+    "--enable-experimental": "Megatron's experimental switch is set where a model needs it",
+    "--http-proxy": "nothing reads it: requests between the processes of a run never go through a proxy",
+    "--min-batch-collection-ratio": "nothing reads it",
     "--train-iters": "derived from --num-rollout and the batch sizes",
     "--distributed-backend": "derived from --device: gloo on a CPU, NCCL on GPUs",
     "--wandb-key": "a secret on a command line is visible to everybody; export WANDB_API_KEY",

@@ -65,6 +65,12 @@ class AlgorithmFlags:
     calculate_per_token_loss: bool = flag(
         False, "损失按全部 token 平均，而不是先按回答平均", "average the loss over all tokens instead of per response"
     )
+    disable_compute_advantages_and_returns: bool = planned(
+        False, "不计算优势，用于 SFT", "compute no advantages, for supervised training"
+    )
+    use_rollout_entropy: bool = planned(
+        False, "在计算对数概率时一并记录熵", "keep the entropies of the log-probability pass"
+    )
     ref_update_interval: int | None = planned(
         None, "每隔多少轮更新参考策略", "rounds between two updates of the reference policy", minimum=1
     )
@@ -87,6 +93,9 @@ class CorrectionFlags:
         "替换 TIS 的函数；目前只支持 IcePop",
         "import path of a function that replaces TIS; today IcePop alone",
         only=ICEPOP_NAMES,
+    )
+    keep_old_actor: bool = planned(
+        False, "训练端另存一份采样时的策略", "keep a separate copy of the sampling policy in the trainer"
     )
     use_rollout_logprobs: bool = planned(
         False, "用采样端的对数概率作旧策略", "take the sampler's log-probabilities as the old policy"

@@ -38,6 +38,9 @@ class DataFlags:
     rollout_seed: int = flag(
         42, "采样和重排的种子", "seed of the sampling and of the order", minimum=0, maximum=MAX_SEED
     )
+    disable_rollout_global_dataset: bool = planned(
+        False, "不读 prompt 文件，由采样函数自己取数据", "read no prompt file; the rollout function brings its own data"
+    )
     data_source_path: str | None = planned(None, "自定义数据源类", "import path of a data source")
     loss_mask_type: str = planned(
         "qwen",

@@ -1,4 +1,4 @@
-"""Metrics, dumps, debugging."""
+"""Metrics and where they go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slime.config.flags import flag, planned
 
 @dataclass(frozen=True)
 class ObservabilityFlags:
-    """Where metrics go, and what is written for later inspection."""
+    """Where metrics go, and which of them are made."""
 
     metrics_file: str | None = flag(None, "指标写入的 JSONL 文件", "JSONL file that receives the metrics", source="own")
     tensorboard_dir: str | None = flag(
@@ -25,15 +25,24 @@ class ObservabilityFlags:
     wandb_team: str | None = planned(None, "W&B 团队", "team in W&B")
     wandb_host: str | None = planned(None, "W&B 地址", "address of W&B")
     wandb_dir: str | None = planned(None, "W&B 目录", "folder of W&B")
+    wandb_run_id: str | None = planned(None, "续写的 W&B 运行 id", "id of the W&B run to continue")
+    disable_wandb_random_suffix: bool = planned(
+        False, "W&B 名字不加随机后缀", "no random suffix in the name of the W&B run"
+    )
+    wandb_always_use_train_step: bool = planned(
+        False, "W&B 的横轴总用更新次数", "always put optimizer steps on the axis of W&B"
+    )
     log_multi_turn: bool = planned(False, "记录多轮指标", "record multi-turn metrics")
     log_passrate: bool = planned(False, "记录 pass@k", "record pass@k")
     log_reward_category: str | None = planned(None, "按类别记录奖励", "record rewards by this category")
     log_correct_samples: bool = planned(False, "记录正确样本的统计", "record statistics of correct samples")
-    save_debug_rollout_data: str | None = planned(
-        None, "样本转储路径，可含 {rollout_id}", "path of sample dumps; may contain {rollout_id}"
+    custom_rollout_log_function_path: str | None = planned(
+        None,
+        "记录一轮指标的函数 f(rollout_id, args, samples, extra_metrics, rollout_time) -> bool",
+        "import path of f(rollout_id, args, samples, extra_metrics, rollout_time) -> bool, which logs a round",
     )
-    load_debug_rollout_data: str | None = planned(None, "只用转储的样本训练", "train from dumped samples alone")
-    save_debug_train_data: str | None = planned(None, "训练数据转储路径", "path of training-data dumps")
-    dump_details: str | None = planned(None, "全部转储的目录", "folder that receives all dumps")
-    debug_rollout_only: bool = planned(False, "只采样", "generate only")
-    debug_train_only: bool = planned(False, "只训练", "train only")
+    custom_eval_rollout_log_function_path: str | None = planned(
+        None,
+        "记录评估指标的函数 f(rollout_id, args, data, extra_metrics) -> bool",
+        "import path of f(rollout_id, args, data, extra_metrics) -> bool, which logs an evaluation",
+    )

@@ -96,6 +96,14 @@ class RolloutFlags:
     rollout_all_samples_process_path: str | None = planned(
         None, "处理全部样本的函数", "import path of a function that sees all samples"
     )
+    rollout_buffer_url: str | None = planned(None, "外部样本缓冲服务的地址", "address of an external rollout buffer")
+    fetch_trajectory_retry_times: int = planned(
+        -1,
+        "向缓冲服务取样本的重试次数；-1 为不限",
+        "retries of a fetch from the rollout buffer; -1 means no limit",
+        minimum=-1,
+    )
+    rollout_task_type: str = planned("math", "缓冲服务的任务类型", "kind of task that the rollout buffer runs")
 
 
 @dataclass(frozen=True)

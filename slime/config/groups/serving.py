@@ -50,7 +50,7 @@ class ServingFlags:
         None,
         "引擎的注意力实现；CPU 上默认 torch_native",
         "attention of the engine; torch_native by default on a CPU",
-        choices=("torch_native", "flashinfer", "fa3", "triton", "nsa", "trtllm_mha", "trtllm_mla"),
+        choices=("torch_native", "flashinfer", "fa3", "triton", "dsa", "trtllm_mha", "trtllm_mla"),
         only=("torch_native", "triton"),
         source="sglang",
     )
@@ -128,16 +128,28 @@ class ServingFlags:
         choices=("auto", "fp8_e5m2", "fp8_e4m3", "bf16", "bfloat16"),
         source="sglang",
     )
-    sglang_nsa_decode_backend: str | None = planned(None, "NSA 的 decode 实现", "decode kernel of NSA", source="sglang")
-    sglang_nsa_prefill_backend: str | None = planned(
-        None, "NSA 的 prefill 实现", "prefill kernel of NSA", source="sglang"
+    # SGLang 0.5.15 called these three --nsa-decode-backend, --nsa-prefill-backend and --mamba-scheduler-strategy.
+    sglang_dsa_decode_backend: str | None = planned(
+        None,
+        "稀疏注意力（DSA）的 decode 实现",
+        "decode kernel of sparse attention (DSA)",
+        source="sglang",
+        since="0.5.23",
     )
-    sglang_mamba_scheduler_strategy: str | None = planned(
+    sglang_dsa_prefill_backend: str | None = planned(
+        None,
+        "稀疏注意力（DSA）的 prefill 实现",
+        "prefill kernel of sparse attention (DSA)",
+        source="sglang",
+        since="0.5.23",
+    )
+    sglang_mamba_radix_cache_strategy: str | None = planned(
         None,
         "混合模型的状态缓存策略",
         "state-cache strategy of hybrid models",
-        choices=("auto", "no_buffer", "extra_buffer"),
+        choices=("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"),
         source="sglang",
+        since="0.5.23",
     )
     sglang_mamba_ssm_dtype: str | None = planned(
         None,
@@ -203,7 +215,16 @@ class ServingFlags:
     sglang_router_request_timeout_secs: int = planned(
         14400, "路由器的请求时限（秒）", "time limit of a request in the router, in seconds", minimum=1
     )
+    use_distributed_post: bool = planned(
+        False, "由各节点上的进程分担发送请求", "spread the posting of requests over processes on all nodes"
+    )
     router_policy: str | None = planned(None, "路由策略", "policy of the router")
+    router_balance_abs_threshold: int = planned(
+        10, "路由器判定失衡的请求数之差", "difference in requests from which the router rebalances", minimum=0
+    )
+    router_balance_rel_threshold: float = planned(
+        1.2, "路由器判定失衡的请求数之比", "ratio of requests from which the router rebalances", minimum=1
+    )
     sglang_config: str | None = planned(
         None, "服务组的描述文件（YAML）", "file that describes groups of servers (YAML)"
     )

@@ -73,6 +73,20 @@ class OptimizerFlags:
         minimum=0,
         source="megatron",
     )
+    lr_warmup_fraction: float | None = planned(
+        None,
+        "学习率线性升高占全部更新的比例，与 --lr-warmup-iters 二选一",
+        "fraction of all steps over which the learning rate rises, instead of --lr-warmup-iters",
+        minimum=0,
+        maximum=1,
+        source="megatron",
+    )
+    lr_warmup_init: float = planned(
+        0.0, "学习率升高的起点", "learning rate at which the rise starts", minimum=0, source="megatron"
+    )
+    lr_decay_iters: int | None = planned(
+        None, "学习率衰减的更新次数，默认为全部", "steps of the decay, by default all", minimum=1, source="megatron"
+    )
     lr_decay_style: str = flag(
         "constant",
         "学习率的衰减方式",
@@ -82,6 +96,19 @@ class OptimizerFlags:
         source="megatron",
     )
     weight_decay: float = flag(0.01, "权重衰减", "weight decay", minimum=0, source="megatron")
+    start_weight_decay: float | None = planned(
+        None, "权重衰减的起点", "weight decay at the first step", minimum=0, source="megatron"
+    )
+    end_weight_decay: float | None = planned(
+        None, "权重衰减的终点", "weight decay at the last step", minimum=0, source="megatron"
+    )
+    weight_decay_incr_style: str = planned(
+        "constant",
+        "权重衰减的变化方式",
+        "how the weight decay changes",
+        choices=("constant", "linear", "cosine"),
+        source="megatron",
+    )
     adam_beta1: float = flag(0.9, "Adam 的 beta1", "beta1 of Adam", minimum=0, maximum=0.999999, source="megatron")
     adam_beta2: float = flag(0.999, "Adam 的 beta2", "beta2 of Adam", minimum=0, maximum=0.999999, source="megatron")
     adam_eps: float = flag(1e-8, "Adam 的 eps", "eps of Adam", above=0, source="megatron")
@@ -91,11 +118,39 @@ class OptimizerFlags:
     optimizer_cpu_offload: bool = planned(
         False, "优化器状态放在主机内存", "keep the optimizer in host memory", source="megatron"
     )
+    optimizer_offload_fraction: float = planned(
+        1.0,
+        "优化器状态放在主机内存的比例",
+        "fraction of the optimizer that host memory keeps",
+        minimum=0,
+        maximum=1,
+        source="megatron",
+    )
     overlap_cpu_optimizer_d2h_h2d: bool = planned(
         False, "优化器的计算与传输重叠", "overlap the optimizer's transfers with its work", source="megatron"
     )
     use_precision_aware_optimizer: bool = planned(
         False, "优化器状态用自己的精度", "keep the optimizer's state in its own precision", source="megatron"
+    )
+    main_grads_dtype: str = planned(
+        "fp32", "主梯度的精度", "precision of the main gradients", choices=("fp32", "bf16"), source="megatron"
+    )
+    main_params_dtype: str = planned(
+        "fp32", "主参数的精度", "precision of the main parameters", choices=("fp32", "fp16"), source="megatron"
+    )
+    exp_avg_dtype: str = planned(
+        "fp32",
+        "一阶矩的精度",
+        "precision of the first moment",
+        choices=("fp32", "fp16", "bf16", "fp8"),
+        source="megatron",
+    )
+    exp_avg_sq_dtype: str = planned(
+        "fp32",
+        "二阶矩的精度",
+        "precision of the second moment",
+        choices=("fp32", "fp16", "bf16", "fp8"),
+        source="megatron",
     )
     use_distributed_optimizer: bool = planned(False, "分布式优化器", "distributed optimizer", source="megatron")
     use_stateless_adam: bool = planned(False, "不保存矩的 Adam", "Adam that keeps no moments")
@@ -109,6 +164,19 @@ class ParallelFlags:
     tensor_model_parallel_size: int = flag(1, "张量并行", "tensor parallelism", minimum=1, only=(1,), source="megatron")
     pipeline_model_parallel_size: int = flag(
         1, "流水线并行", "pipeline parallelism", minimum=1, only=(1,), source="megatron"
+    )
+    num_layers_per_virtual_pipeline_stage: int | None = planned(
+        None, "每个虚拟流水线阶段的层数", "layers of one virtual pipeline stage", minimum=1, source="megatron"
+    )
+    num_virtual_stages_per_pipeline_rank: int | None = planned(
+        None, "每张卡的虚拟流水线阶段数", "virtual pipeline stages of one rank", minimum=1, source="megatron"
+    )
+    microbatch_group_size_per_virtual_pipeline_stage: int | None = planned(
+        None,
+        "虚拟流水线一组的 micro-batch 数",
+        "micro-batches that one virtual pipeline stage takes at once",
+        minimum=1,
+        source="megatron",
     )
     context_parallel_size: int = flag(1, "上下文并行", "context parallelism", minimum=1, only=(1,), source="megatron")
     expert_model_parallel_size: int = flag(1, "专家并行", "expert parallelism", minimum=1, only=(1,), source="megatron")
@@ -191,6 +259,34 @@ class NumericsFlags:
         choices=("blockwise", "tensorwise", "delayed", "mxfp8"),
         source="megatron",
     )
+    fp8_param_gather: bool = planned(False, "参数以 FP8 收集", "gather parameters in FP8", source="megatron")
+    first_last_layers_bf16: bool = planned(
+        False, "FP8 训练时首尾层用 BF16", "first and last layers in BF16 under FP8 training", source="megatron"
+    )
+    loss_scale: float | None = planned(
+        None,
+        "FP16 的固定损失缩放；不写则动态",
+        "fixed loss scale of FP16; dynamic without it",
+        above=0,
+        source="megatron",
+    )
+    initial_loss_scale: float = planned(
+        2.0**32, "FP16 动态损失缩放的起点", "first dynamic loss scale of FP16", above=0, source="megatron"
+    )
+    min_loss_scale: float = planned(
+        1.0, "FP16 动态损失缩放的下限", "lower limit of the dynamic loss scale of FP16", above=0, source="megatron"
+    )
+    loss_scale_window: float = planned(
+        1000.0,
+        "FP16 损失缩放上调的间隔",
+        "steps without overflow after which the loss scale grows",
+        above=0,
+        source="megatron",
+    )
+    hysteresis: int = planned(
+        2, "FP16 损失缩放下调前容忍的溢出数", "overflows before the loss scale shrinks", minimum=1, source="megatron"
+    )
+    fp32_residual_connection: bool = planned(False, "残差用 FP32", "residual connections in FP32", source="megatron")
     recompute_granularity: str | None = planned(
         None,
         "激活重计算的范围",

@@ -46,6 +46,12 @@ class WeightFlags:
     force_fp8_ue8m0_scale: bool = planned(
         False, "在线 FP8 量化的缩放因子取 2 的幂", "powers of two as scales of online FP8", since=NEWER_SLIME
     )
+    update_weights_interval: int = planned(
+        1,
+        "预取一轮的异步驱动每隔多少轮同步一次权重",
+        "rounds between two weight updates of the driver that prefetches one round",
+        minimum=1,
+    )
     check_weight_update_equal: bool = flag(
         False, "每次同步后核对引擎的权重", "compare the engine's weights after every update"
     )
