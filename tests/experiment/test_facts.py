@@ -192,7 +192,7 @@ COMMON: dict[str, object] = {
     "use-tis": True, "tis-clip": 2, "tis-clip-low": 0, "use-dynamic-batch-size": True, "recompute-method": "uniform",
     "recompute-num-layers": 1, "attention-dropout": 0, "hidden-dropout": 0, "accumulate-allreduce-grads-in-fp32": True,
     "attention-softmax-in-fp32": True, "attention-backend": "flash", "sglang-mem-fraction-static": 0.7,
-    "sglang-moe-dense-tp-size": 1, "sglang-enable-dp-lm-head": True, "sglang-mamba-scheduler-strategy": "extra_buffer",
+    "sglang-moe-dense-tp-size": 1, "sglang-enable-dp-lm-head": True,
     "overlap-cpu-optimizer-d2h-h2d": True, "use-precision-aware-optimizer": True, "rollout-top-p": 1,
 }  # fmt: skip
 KEYS = {

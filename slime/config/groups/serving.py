@@ -128,7 +128,8 @@ class ServingFlags:
         choices=("auto", "fp8_e5m2", "fp8_e4m3", "bf16", "bfloat16"),
         source="sglang",
     )
-    # SGLang 0.5.15 called these three --nsa-decode-backend, --nsa-prefill-backend and --mamba-scheduler-strategy.
+    # Five names are those of SGLang 0.5.23. It was --nsa-decode-backend, --nsa-prefill-backend,
+    # --mamba-scheduler-strategy, --cuda-graph-max-bs and --cuda-graph-bs in 0.5.15.
     sglang_dsa_decode_backend: str | None = planned(
         None,
         "稀疏注意力（DSA）的 decode 实现",
@@ -161,12 +162,14 @@ class ServingFlags:
     sglang_mamba_full_memory_ratio: float | None = planned(
         None, "状态缓存与 KV 缓存的字节比", "bytes of state cache over bytes of KV cache", above=0, source="sglang"
     )
-    sglang_cuda_graph_max_bs: int | None = planned(
-        None, "CUDA graph 的最大批", "largest batch with a CUDA graph", minimum=1, source="sglang"
-    )
-    sglang_cuda_graph_bs: tuple[int, ...] | None = planned(
-        None, "CUDA graph 的批大小", "batch sizes with a CUDA graph", minimum=1, source="sglang"
-    )
+    sglang_cuda_graph_max_bs_decode: int | None = planned(
+        None, "decode 用 CUDA graph 的最大批", "largest batch that decodes with a CUDA graph", minimum=1,
+        source="sglang", since="0.5.23",
+    )  # fmt: skip
+    sglang_cuda_graph_bs_decode: tuple[int, ...] | None = planned(
+        None, "decode 用 CUDA graph 的批大小", "batch sizes that decode with a CUDA graph", minimum=1,
+        source="sglang", since="0.5.23",
+    )  # fmt: skip
     sglang_speculative_algorithm: str | None = planned(
         None,
         "投机采样算法",

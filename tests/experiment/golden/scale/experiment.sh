@@ -292,9 +292,9 @@ train_arguments() {
     --sglang-moe-a2a-backend deepep
     --sglang-deepep-mode auto
     --sglang-page-size 64
-    --sglang-nsa-decode-backend flashmla_kv
-    --sglang-nsa-prefill-backend flashmla_sparse
-    --sglang-attention-backend nsa
+    --sglang-dsa-decode-backend flashmla_kv
+    --sglang-dsa-prefill-backend flashmla_sparse
+    --sglang-attention-backend dsa
     --sglang-disable-overlap-schedule
     --sglang-kv-cache-dtype fp8_e4m3
     --sglang-disaggregation-transfer-backend mooncake
