@@ -1,30 +1,23 @@
-"""`Sample`: one prompt with one generated answer, and the contract that it must meet before it may train."""
+"""`Sample`: one prompt with one generated answer. Its contract is in `slime.data.contract`."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import enum
-import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# A sampler's float32 log-softmax may round a certain token to a hair above zero.
-LOG_PROB_ROUNDING = 1e-4
+import numpy as np
+import numpy.typing as npt
 
+from slime.data.arrays import from_json_array, to_json_array
+from slime.data.contract import check_sample
+from slime.data.sample_types import PrefixCacheInfo, SampleError, SpecInfo, Status
 
-class Status(enum.StrEnum):
-    """Where a sample stands. `str` values are what `to_dict` writes."""
+__all__ = ["PrefixCacheInfo", "Sample", "SampleError", "SpecInfo", "Status"]
 
-    PENDING = "pending"
-    COMPLETED = "completed"
-    TRUNCATED = "truncated"
-    ABORTED = "aborted"
-    FAILED = "failed"
-
-
-class SampleError(ValueError):
-    """A sample breaks its contract; the message names the sample, the field and the numbers."""
+Messages = list[dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -32,41 +25,78 @@ class Sample:
     """One trajectory.
 
     Lengths are in tokens. `tokens` holds prompt then response, so ``len(tokens) == prompt_length + response_length``.
-    `loss_mask` and `rollout_log_probs` cover the response alone: one entry for each of its `response_length` tokens.
+    Everything after the first prompt is the response: what tools and users say later counts, and is masked. R below is
+    `response_length`.
 
     Attributes:
         group_index: number of the prompt in the run; samples of one prompt share it.
         index: number of the sample in the run, assigned by the data source, never reused.
         rollout_id: trajectory that the loss averages over; siblings cut from one trajectory share it.
-        prompt: text after the chat template.
+        prompt: text after the chat template, or the messages themselves.
+        tokens: ids of prompt and response.
+        prompt_length: tokens of the first prompt.
+        apply_chat_template_kwargs: arguments of the chat template for this sample, above those of the run.
+        response: text of the response.
+        response_length: R.
         label: gold answer as the data file gives it.
-        reward: number that trains; None until graded.
+        reward: number that trains, or a mapping from which ``--reward-key`` chooses; None until graded.
         verdict: the grader's kind ("correct", "wrong", "no-answer", "grader-error"); None until graded.
         verdict_reason: the grader's reason, one line.
-        loss_mask: 1 = the token trains, 0 = it does not; None means all ones.
-        rollout_log_probs: the sampler's natural-log probabilities at its sampling temperature, 0.0 where the mask is 0.
+        loss_mask: R entries, 1 = the token trains, 0 = it does not; None means all ones.
         weight_versions: one entry for each generation call that produced part of the response.
+        rollout_log_probs: R natural-log probabilities of the sampler at its sampling temperature, 0.0 where the mask
+            is 0 because the model did not choose the token.
+        teacher_log_probs: R natural-log probabilities of a teacher, for distillation.
+        rollout_top_p_token_ids: ids that nucleus sampling kept, of all response tokens in a row; token t has
+            ``ids[offsets[t]:offsets[t + 1]]``.
+        rollout_top_p_token_offsets: int [R + 1], the first 0.
+        rollout_topk_token_ids: int [R, k], the sampler's likeliest ids.
+        rollout_topk_log_probs: float [R, k], their log-probabilities.
+        rollout_routed_experts: int [len(tokens) - 1, layers, top-k], experts that the sampler's router chose.
+        status: pending, completed, truncated, aborted or failed.
         remove_sample: counted in reward statistics, excluded from the loss.
+        metadata: the row's, and what hooks add.
+        generate_function_path: import path of a generation function for this sample alone.
+        custom_rm_path: import path of a grading function for this sample alone.
+        train_metadata: passed on to the trainer untouched.
+        session_id: key by which a router keeps the calls of one trajectory on one engine.
+        non_generation_time: seconds spent in tools and environments.
+        spec_info: counters of speculative decoding.
+        prefix_cache_info: counters of the prefix cache.
     """
 
     group_index: int | None = None
     index: int | None = None
     rollout_id: int | None = None
-    prompt: str = ""
+    prompt: str | Messages = ""
     tokens: list[int] = field(default_factory=list)
     prompt_length: int = 0
+    apply_chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
     response: str = ""
     response_length: int = 0
     label: Any = None
-    reward: float | None = None
+    reward: float | dict[str, Any] | None = None
     verdict: str | None = None
     verdict_reason: str = ""
     loss_mask: list[int] | None = None
-    rollout_log_probs: list[float] | None = None
     weight_versions: list[str] = field(default_factory=list)
+    rollout_log_probs: list[float] | None = None
+    teacher_log_probs: list[float] | None = None
+    rollout_top_p_token_ids: npt.NDArray[np.int32] | None = None
+    rollout_top_p_token_offsets: npt.NDArray[np.int32] | None = None
+    rollout_topk_token_ids: npt.NDArray[np.int32] | None = None
+    rollout_topk_log_probs: npt.NDArray[np.float32] | None = None
+    rollout_routed_experts: npt.NDArray[np.integer[Any]] | None = None
     status: Status = Status.PENDING
     remove_sample: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
+    generate_function_path: str | None = None
+    custom_rm_path: str | None = None
+    train_metadata: dict[str, Any] | None = None
+    session_id: str | None = None
+    non_generation_time: float = 0.0
+    spec_info: SpecInfo = field(default_factory=SpecInfo)
+    prefix_cache_info: PrefixCacheInfo = field(default_factory=PrefixCacheInfo)
 
     def name(self) -> str:
         """Short name for messages, e.g. ``sample 17 (group 2)``."""
@@ -82,97 +112,152 @@ class Sample:
         """Number of response tokens that train."""
         return sum(self.mask())
 
-    def check(self, graded: bool = True) -> None:
-        """Refuse a sample that breaks the contract above; called at every door (after generation, before batching).
+    def reward_value(self, reward_key: str | None = None) -> float:
+        """The number that trains: `reward`, or its entry `reward_key` (``--reward-key``).
+
+        Raises:
+            SampleError: not graded; a mapping without a key or without that key; a key for a plain number; no number.
+        """
+        reward = self.reward
+        if isinstance(reward, Mapping):
+            keys = ", ".join(map(repr, reward)) or "nothing"
+            if reward_key is None:
+                raise SampleError(
+                    f"{self.name()}: reward is a mapping of {keys}; --reward-key says which entry trains."
+                )
+            if reward_key not in reward:
+                raise SampleError(f"{self.name()}: reward has no {reward_key!r} (--reward-key), it has {keys}.")
+            reward = reward[reward_key]
+        elif reward_key is not None and reward is not None:
+            raise SampleError(
+                f"{self.name()}: reward is {reward!r}, and --reward-key {reward_key} chooses from a mapping; leave it out."
+            )
+        if not isinstance(reward, (int, float, np.floating, np.integer)):
+            raise SampleError(f"{self.name()}: reward is {reward!r}; a graded sample carries a finite number.")
+        return float(reward)
+
+    def check(self, graded: bool = True, generated: bool = True, reward_key: str | None = None) -> None:
+        """Refuse a sample that breaks its contract; called at every door (after generation, before batching).
 
         Args:
             graded: also require a finite reward.
+            generated: a model sampled the response, so weight versions must be there. False for supervised data.
+            reward_key: entry of a reward that is a mapping, ``--reward-key``.
 
         Raises:
             SampleError: with the sample's name, the field and the numbers that disagree.
         """
-        self._check_status()
-        self._check_lengths()
-        self._check_tokens()
-        self._check_mask_and_log_probs()
-        if graded and (self.reward is None or not math.isfinite(self.reward)):
-            self._refuse("reward", f"is {self.reward}", "a graded sample carries a finite number; 0.0 means wrong")
+        check_sample(self, graded, generated, reward_key)
 
-    def _refuse(self, field_name: str, found: str, rule: str) -> None:
-        raise SampleError(f"{self.name()}: {field_name} {found}; {rule}.")
+    def append_response_tokens(
+        self,
+        tokens: Sequence[int],
+        log_probs: Sequence[float] | None = None,
+        *,
+        trainable: bool = True,
+        text: str = "",
+        weight_version: str | None = None,
+    ) -> None:
+        """Add tokens to the response: those that the model sampled, or those that a tool, user or template put there.
 
-    def _check_status(self) -> None:
-        if not isinstance(self.status, Status):
-            legal = ", ".join(status.value for status in Status)
-            self._refuse("status", f"is {self.status!r}", f"it must be a Status ({legal})")
-        if self.status not in (Status.COMPLETED, Status.TRUNCATED):
-            self._refuse("status", f"is {self.status.value}", "only completed and truncated samples may train")
-        if self.response_length and not self.weight_versions:
-            self._refuse("weight_versions", "is empty", "each generation call records its weight version")
+        Args:
+            tokens: ids.
+            log_probs: the sampler's, one for each sampled token; none for others, for which 0.0 is stored.
+            trainable: the model sampled these tokens. False masks them.
+            text: their text.
+            weight_version: of the weights that sampled them.
 
-    def _check_lengths(self) -> None:
-        if self.prompt_length < 1:
-            self._refuse("prompt_length", f"is {self.prompt_length}", "a response token needs a token before it")
-        if self.response_length < 1:
-            self._refuse("response_length", f"is {self.response_length}", "nothing to train on")
-        if len(self.tokens) != self.prompt_length + self.response_length:
-            self._refuse(
-                "tokens",
-                f"has {len(self.tokens)} ids",
-                f"prompt_length {self.prompt_length} + response_length {self.response_length} "
-                f"= {self.prompt_length + self.response_length}",
-            )
-
-    def _check_tokens(self) -> None:
-        if self.tokens and (min(self.tokens) < 0 or not all(type(token) is int for token in self.tokens)):
-            bad = next(token for token in self.tokens if type(token) is not int or token < 0)
-            self._refuse("tokens", f"contains {bad!r}", "ids are non-negative integers")
-
-    def _check_mask_and_log_probs(self) -> None:
+        Raises:
+            SampleError: lengths differ, log-probs for tokens that were not sampled, sampled tokens without log-probs,
+                or sampled tokens after a response that has none.
+        """
+        self._check_appended(tokens, log_probs, trainable)
+        earlier = self.response_length
+        if self.loss_mask is None and not trainable:
+            self.loss_mask = [1] * earlier
         if self.loss_mask is not None:
-            if len(self.loss_mask) != self.response_length:
-                self._refuse(
-                    "loss_mask",
-                    f"has {len(self.loss_mask)} entries for {self.response_length} response tokens",
-                    "it covers the response alone, never the prompt",
-                )
-            if not set(self.loss_mask) <= {0, 1}:
-                bad = next(value for value in self.loss_mask if value not in (0, 1))
-                self._refuse("loss_mask", f"contains {bad!r}", "each entry is 0 or 1")
-        if self.rollout_log_probs is None:
-            return
-        if len(self.rollout_log_probs) != self.response_length:
-            self._refuse(
-                "rollout_log_probs",
-                f"has {len(self.rollout_log_probs)} entries for {self.response_length} response tokens",
-                "it covers the response alone, never the prompt",
+            self.loss_mask = [*self.loss_mask, *([int(trainable)] * len(tokens))]
+        if log_probs is not None or self.rollout_log_probs is not None or earlier == 0:
+            added = [0.0] * len(tokens) if log_probs is None else list(log_probs)
+            self.rollout_log_probs = [*(self.rollout_log_probs or []), *added]
+        self.tokens = [*self.tokens, *tokens]
+        self.response += text
+        self.response_length += len(tokens)
+        if weight_version is not None:
+            self.weight_versions = [*self.weight_versions, weight_version]
+
+    def _check_appended(self, tokens: Sequence[int], log_probs: Sequence[float] | None, trainable: bool) -> None:
+        if not trainable and log_probs is not None:
+            raise SampleError(
+                f"{self.name()}: {len(tokens)} tokens that the model did not sample come with {len(log_probs)} "
+                "log-probs; such tokens have none, and 0.0 is stored."
             )
-        for position, value in enumerate(self.rollout_log_probs):
-            if not math.isfinite(value) or value > LOG_PROB_ROUNDING:
-                self._refuse(
-                    f"rollout_log_probs[{position}]", f"is {value}", "a log-probability is finite and not above 0"
-                )
+        if trainable and (log_probs is None or len(log_probs) != len(tokens)):
+            found = "no" if log_probs is None else str(len(log_probs))
+            raise SampleError(
+                f"{self.name()}: {len(tokens)} sampled tokens come with {found} log-probs; training needs one for each."
+            )
+        if trainable and self.response_length and self.rollout_log_probs is None:
+            raise SampleError(
+                f"{self.name()}: the response has {self.response_length} tokens without rollout_log_probs; "
+                "sampled tokens cannot follow them, because each needs its own."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON-ready values (`label` and `metadata` as given); `from_dict` restores them."""
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        return {**values, "status": self.status.value}
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                values[name] = to_json_array(value)
+        return {
+            **values,
+            "status": self.status.value,
+            "spec_info": dataclasses.asdict(self.spec_info),
+            "prefix_cache_info": dataclasses.asdict(self.prefix_cache_info),
+        }
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Sample:
+    def from_dict(cls, values: Mapping[str, Any]) -> Sample:
         """Inverse of `to_dict`.
 
         Raises:
-            SampleError: for an unknown key (with the nearest known one) or an unknown status.
+            SampleError: for an unknown key (with the nearest known one), an unknown status, or a damaged array.
         """
         known = [item.name for item in dataclasses.fields(cls)]
         for key in values:
             if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"; the nearest is {near[0]!r}" if near else f"; known: {', '.join(known)}"
-                raise SampleError(f"Sample has no field {key!r}{hint}.")
+                raise SampleError(f"Sample has no field {key!r}{_hint(key, known)}.")
         status = values.get("status", Status.PENDING)
         if status not in [member.value for member in Status]:
             legal = ", ".join(member.value for member in Status)
             raise SampleError(f"status {status!r} is unknown; it must be one of: {legal}.")
-        return cls(**{**values, "status": Status(status)})
+        restored = {**values, "status": Status(status)}
+        try:
+            for name in ARRAYS & restored.keys():
+                if restored[name] is not None:
+                    restored[name] = from_json_array(restored[name])
+            for name, kind in (("spec_info", SpecInfo), ("prefix_cache_info", PrefixCacheInfo)):
+                if name in restored:
+                    restored[name] = kind(**restored[name])
+        except (TypeError, ValueError) as error:
+            raise SampleError(f"the saved sample {values.get('index')} is damaged: {error}.") from error
+        return cls(**restored)
+
+
+ARRAYS = frozenset(
+    {
+        "rollout_top_p_token_ids",
+        "rollout_top_p_token_offsets",
+        "rollout_topk_token_ids",
+        "rollout_topk_log_probs",
+        "rollout_routed_experts",
+    }
+)
+"""Fields that hold a NumPy array."""
+
+
+def _hint(key: str, known: list[str]) -> str:
+    if key.startswith("multimodal"):
+        return "; images, audio and video are not run yet"
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"; the nearest is {near[0]!r}" if near else f"; known: {', '.join(known)}"
