@@ -130,7 +130,7 @@ class Sample:
             reward = reward[reward_key]
         elif reward_key is not None and reward is not None:
             raise SampleError(
-                f"{self.name()}: reward is {reward!r}, and --reward-key {reward_key} chooses from a mapping; leave it out."
+                f"{self.name()}: reward is {reward!r}, and --reward-key {reward_key} chooses from mappings."
             )
         if not isinstance(reward, (int, float, np.floating, np.integer)):
             raise SampleError(f"{self.name()}: reward is {reward!r}; a graded sample carries a finite number.")

@@ -22,7 +22,7 @@ class SampleError(ValueError):
 
 @dataclass(slots=True)
 class SpecInfo:
-    """Speculative decoding of one sample, summed over its generation calls. Unit: tokens, but `spec_verify_ct` steps."""
+    """Speculative decoding of one sample, summed over its generation calls. Tokens; `spec_verify_ct` are steps."""
 
     spec_accept_token_num: int = 0
     spec_draft_token_num: int = 0

@@ -110,4 +110,4 @@ def _give_back(source: PromptSource, groups: list[list[Sample]]) -> None:
         for sample in group:
             reset(sample)
             sample.remove_sample = False
-    source.buffer[:0] = groups
+    source.add_groups(groups)

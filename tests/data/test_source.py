@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from slime.data.buffer import GroupBufferError
 from slime.data.prompts import Prompt, PromptDataset
 from slime.data.sample import Sample, Status
 from slime.data.source import PromptSource, ResumeError
@@ -45,12 +46,12 @@ def test_a_request_may_span_several_epochs() -> None:
     assert names(source(count=2, shuffle=False).get_groups(5)) == ["0", "1", "0", "1", "0"]
 
 
-def test_buffered_groups_come_back_first_in_order() -> None:
+def test_buffered_groups_come_back_first_and_oldest_first() -> None:
     stream = source(shuffle=False)
     groups = stream.get_groups(3)
     stream.add_groups([groups[2], groups[0]])
-    assert names(stream.get_groups(3)) == ["2", "0", "3"]
-    with pytest.raises(ValueError, match=r"group 1 has 1 samples; a group holds 2"):
+    assert names(stream.get_groups(3)) == ["0", "2", "3"]
+    with pytest.raises(GroupBufferError, match=r"group 1 has 1 samples; a group holds 2"):
         stream.add_groups([groups[1][:1]])
 
 

@@ -131,7 +131,7 @@ def test_a_round_without_any_whole_group_is_refused(grader: GraderPool) -> None:
     source.offset = 2
     with pytest.raises(RolloutError, match=r"no group of 1 was whole after the deadline of 0.2 s"):
         round_of(Stuck(Bigram()), grader, replace(OPTIONS, rollout_batch_size=1, deadline=0.2), source)
-    assert [group[0].prompt for group in source.buffer] == ["2+2="]
+    assert [group[0].prompt for group in source.buffer.groups] == ["2+2="]
 
 
 class Dies(BigramClient):
@@ -193,7 +193,7 @@ def test_grader_errors_leave_the_loss_and_too_many_stop_the_run(grader: GraderPo
         round_of(
             BigramClient(Bigram()), grader, replace(OPTIONS, rollout_batch_size=1, max_grader_error_ratio=0.1), source
         )
-    assert not source.buffer[0][0].remove_sample
+    assert not source.buffer.groups[0][0].remove_sample
 
 
 def test_progress_lines(grader: GraderPool) -> None:
