@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from slime.config.flags import MAX_INTEGER, Flag, value_text
 
 
 class ValueProblem(Exception):
-    """A value that its flag does not take; the message has the value and the legal range."""
+    """A value that its flag does not take; the message has the value and the legal range.
+
+    ``item`` is the position, from 0, of the wrong value in a list, or None.
+    """
+
+    def __init__(self, message: str, item: int | None = None) -> None:
+        super().__init__(message)
+        self.item = item
 
 
 def from_texts(one: Flag, texts: Sequence[str]) -> Any:
@@ -33,8 +40,16 @@ def from_data(one: Flag, data: Any) -> Any:
         items = data if isinstance(data, list) else [data]
         if not items:
             raise ValueProblem(f"{one.name} needs at least one value: {one.range_text()}")
-        return tuple(_checked(one, _from_item(one, item)) for item in items)
+        return tuple(_from_list(one, items))
     return _checked(one, _from_item(one, data))
+
+
+def _from_list(one: Flag, items: Sequence[Any]) -> Iterator[Any]:
+    for position, item in enumerate(items):
+        try:
+            yield _checked(one, _from_item(one, item))
+        except ValueProblem as error:
+            raise ValueProblem(str(error), position) from None
 
 
 def _from_text(one: Flag, text: str) -> Any:
@@ -81,7 +96,7 @@ def _from_item(one: Flag, data: Any) -> Any:
         except OverflowError:
             raise ValueProblem(f"{one.name} {data!r}: not {one.range_text()}") from None
     if one.type is float and isinstance(data, str):
-        return _from_text(one, data)  # YAML 1.1 reads 1e-6 as text
+        return _from_text(one, data)  # a quoted number
     if one.type is str and isinstance(data, str):
         return _from_text(one, data)
     kind = {bool: "boolean", dict: "mapping", list: "list", str: "text"}.get(type(data), type(data).__name__)
@@ -89,7 +104,7 @@ def _from_item(one: Flag, data: Any) -> Any:
 
 
 def _checked(one: Flag, value: Any) -> Any:
-    if one.choices is not None and value not in one.choices:
+    if one.choices is not None and value_text(value) not in one.choices:
         raise ValueProblem(f"{one.name} {value_text(value)}: not {one.range_text()}")
     if one.type in (int, float):
         _check_limits(one, value)

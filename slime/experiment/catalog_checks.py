@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slime.config.yaml_lines import Path as KeyPath
 from slime.experiment.artifacts import BLOCK_LINE, BUILT_IN_BLOCKS, BUILT_IN_SLOTS, SLOT
 from slime.experiment.choices import Problem, read_value
 from slime.experiment.environment import FACTS
@@ -19,7 +20,6 @@ from slime.experiment.link_checks import check_links
 from slime.experiment.place import Place
 from slime.experiment.tables import ACCOUNTING, Tables
 from slime.experiment.texts import nearest, slots_of
-from slime.experiment.yaml_lines import Path as KeyPath
 
 
 @dataclass(frozen=True)

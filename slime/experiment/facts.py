@@ -16,10 +16,10 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from slime.config.yaml_lines import Path as KeyPath
+from slime.config.yaml_lines import YamlError, load_yaml_with_lines, nearest_line
 from slime.experiment.facts_checks import Problem, check_launch, check_model
 from slime.experiment.facts_schema import FORMS, FactModel, ImagesFile, LaunchFile, ModelFile
-from slime.experiment.yaml_lines import Path as KeyPath
-from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines, nearest_line
 
 _File = TypeVar("_File", bound=FactModel)
 

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from slime.config.yaml_lines import Path as KeyPath
 from slime.experiment.facts_deviations import check_deviations
 from slime.experiment.facts_schema import Dsa, LaunchFile, ModelFile, Moe
-from slime.experiment.yaml_lines import Path as KeyPath
 
 
 @dataclass(frozen=True)

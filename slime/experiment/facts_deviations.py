@@ -11,8 +11,8 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
+from slime.config.yaml_lines import Path as KeyPath
 from slime.experiment.facts_schema import LaunchFile
-from slime.experiment.yaml_lines import Path as KeyPath
 
 
 def dotted_values(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -14,6 +14,8 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import ValidationError
 
 from slime.config import REGISTRY
+from slime.config.yaml_lines import Path as KeyPath
+from slime.config.yaml_lines import YamlError, load_yaml_with_lines
 from slime.experiment import schema
 from slime.experiment.catalog_checks import check_tables
 from slime.experiment.choices import Problem, read_value
@@ -26,8 +28,6 @@ from slime.experiment.schema import ChoiceField, EnumValue
 from slime.experiment.tables import FlagStatus, Scalar, Tables
 from slime.experiment.texts import nearest
 from slime.experiment.tour import TourFile
-from slime.experiment.yaml_lines import Path as KeyPath
-from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines
 
 TEMPLATES = ("experiment.sh.in", "serving-reference.sh.in")
 DATA_FILES = ("fields.yaml", "transitions.yaml", "rules.yaml", "arguments.yaml", "presets.yaml", *TEMPLATES)

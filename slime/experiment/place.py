@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slime.experiment.yaml_lines import Path as KeyPath
-from slime.experiment.yaml_lines import nearest_line
+from slime.config.yaml_lines import Path as KeyPath
+from slime.config.yaml_lines import nearest_line
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slime.config.yaml_lines import Path as KeyPath
+from slime.config.yaml_lines import YamlError, load_yaml_with_lines
 from slime.experiment.choices import Ignored
 from slime.experiment.errors import InputError, LoadError
 from slime.experiment.importing import MAXIMUM_KEYS
 from slime.experiment.json_text import MAXIMUM_BYTES, read_json
 from slime.experiment.messages import MESSAGES
 from slime.experiment.texts import Text, fill, nearest, shorten
-from slime.experiment.yaml_lines import Path as KeyPath
-from slime.experiment.yaml_lines import YamlError, load_yaml_with_lines
 
 EXPORT_KEYS = ("schema", "generator", "choices", "model", "validation", "provenance")
 _JSON_KEY = re.compile(r'"([^"\\]*)"\s*:')

@@ -62,6 +62,12 @@ def test_sources_are_merged_before_anything_is_derived(tmp_path: Path) -> None:
     assert parse_args(["--config", base, "--config", path]).global_batch_size == 64
 
 
+def test_scalars_are_those_of_yaml_1_2(tmp_path: Path) -> None:
+    text = COMPLETE + "save: off\nnum-steps-per-rollout: 02\nadam-eps: 1e-6\n"
+    config = parse_args(["--config", write(tmp_path, text)])
+    assert (config.save, config.num_steps_per_rollout, config.adam_eps) == ("off", 2, 1e-6)
+
+
 def test_null_is_the_default(tmp_path: Path) -> None:
     config = parse_args(["--config", write(tmp_path, COMPLETE.replace("lr: 1e-6", "lr: null"))])
     assert config.lr == 1e-6
@@ -75,22 +81,28 @@ def test_an_empty_file_gives_nothing(tmp_path: Path) -> None:
     ("text", "line", "part"),
     [
         ("lr: 1\nnum-rolout: 3\n", 2, "unknown flag --num-rolout"),
-        ("lr: 1\nlr: 2\n", 2, "lr stands on line 1 already"),
+        ("lr: 1\nlr: 2\n", 2, "the key lr stands twice; it was first on line 1"),
         ("save-interval: 1\nsave_interval: 2\n", 2, "stands on line 1 already"),
-        ("num-rollout: yes\n", 1, "this is a boolean, the flag takes an integer"),
+        ("num-rollout: yes\n", 1, "this is a text, the flag takes an integer"),
+        ("num-rollout: true\n", 1, "this is a boolean, the flag takes an integer"),
+        ("colocate: on\n", 1, "this is a text, the flag takes true or false"),
         ('num-rollout: "3"\n', 1, "this is a text, the flag takes an integer"),
         ("num-rollout: 0\n", 1, "--num-rollout 0: not an integer, at least 1"),
         ("lr: fast\n", 1, "not a number, above 0"),
-        ("eval-prompt-data:\n  - a\n  - [b]\n", 2, "this is a list"),
+        ("eval-prompt-data:\n  - a\n  - [b]\n", 3, "this is a list"),
         ("eval-prompt-data: []\n", 1, "at least one value"),
-        ("save: 2026-01-01\n", 1, "the flag takes text"),
+        ("save: 2026\n", 1, "the flag takes text"),
         ("sglang-nnodes: 2\n", 1, "--sglang-nnodes is set by the runtime"),
-        ("lr: [1\n", 2, "not YAML"),
+        ("lr: [1\n", 2, "not valid YAML"),
         ("- lr\n", 1, "a mapping of flags"),
-        ("[a]: 1\n", 1, "a key is the name of a flag"),
+        ("[a]: 1\n", 1, "the key a list or mapping is not text"),
         ("partial-rollout: true\n", 1, "--partial-rollout is planned"),
-        ("lr: !!python/object/apply:os.getcwd []\n", 1, "not a value"),
-        ("lr: &a [*a]\n", 1, "this is a list"),
+        (
+            "lr: !!python/object/apply:os.getcwd []\n",
+            1,
+            "the tag tag:yaml.org,2002:python/object/apply:os.getcwd is not read here",
+        ),
+        ("lr: &a [*a]\n", 1, "the anchor &a is not read here"),
     ],
 )
 def test_a_mistake_has_its_file_and_line(text: str, line: int, part: str, tmp_path: Path) -> None:
@@ -104,7 +116,7 @@ def test_a_mistake_has_its_file_and_line(text: str, line: int, part: str, tmp_pa
 
 @pytest.mark.parametrize(
     ("data", "part"),
-    [(b"\xff\xfe", "not UTF-8"), (b" " * (MAX_BYTES + 1), "the most that is read"), (b"[" * 5000, "not YAML")],
+    [(b"\xff\xfe", "not UTF-8"), (b" " * (MAX_BYTES + 1), "the most that is read"), (b"[" * 5000, "levels of nesting")],
 )
 def test_bytes_that_are_no_configuration(data: bytes, part: str, tmp_path: Path) -> None:
     (problem,) = read_file(write(tmp_path, data))[1]

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slime.experiment.yaml_lines import MAXIMUM_CHARACTERS, YamlError, load_yaml_with_lines, nearest_line
+from slime.config.yaml_lines import MAXIMUM_CHARACTERS, YamlError, load_yaml_with_lines, nearest_line
 
 
 def test_scalars_follow_the_core_schema() -> None:
