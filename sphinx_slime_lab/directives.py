@@ -20,6 +20,7 @@ from sphinx_slime_lab.domain import slime_domain
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.messages import tell, warn
 from sphinx_slime_lab.render import parts
+from sphinx_slime_lab.render.lessons import lessons
 from sphinx_slime_lab.render.provenance import provenance
 from sphinx_slime_lab.render.run import run_steps
 from sphinx_slime_lab.render.tour import tour
@@ -107,6 +108,8 @@ class ExperimentDirective(SphinxDirective):
         if "tour" in self.options:
             node += tour(bench, uid)
         node += parts.live(bench, experiment, uid, docname)
+        if self.interactive:
+            node += lessons(bench, experiment, uid)
         node += parts.choices(bench, experiment, docname)
         node += parts.files(bench, experiment, uid, docname)
         node += run_steps(bench, experiment)

@@ -10,7 +10,7 @@ from typing import Any
 
 from docutils import nodes
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from sphinx_slime_lab import nodes as ours
 from sphinx_slime_lab.domain import slime_domain
@@ -87,6 +87,14 @@ def _visit_block(translator: Any, node: nodes.Element) -> None:
     translator.body.append(f'<div class="slime-lab__{node["kind"]}" data-part="{node["kind"]}">\n')
 
 
+def _visit_variant(translator: Any, node: nodes.Element) -> None:
+    if not node["shown"] and not has_scripts(translator):
+        raise nodes.SkipNode
+    hidden = "" if node["shown"] else ' hidden=""'
+    when = escape(json.dumps(node["when"], separators=(",", ":")))
+    translator.body.append(f'<div data-when="{when}"{hidden}>\n')
+
+
 def _visit_details(translator: Any, node: nodes.Element) -> None:
     translator.body.append(f'<details class="slime-lab__details" data-part="{node["kind"]}">\n')
 
@@ -154,6 +162,7 @@ _VISITORS: dict[type[nodes.Element], tuple[Any, Any]] = {
     ours.lab_live: (_visit_live, _close("div")),
     ours.lab_picture: (_visit_picture, None),
     ours.lab_block: (_visit_block, _close("div")),
+    ours.lab_variant: (_visit_variant, _close("div")),
     ours.lab_details: (_visit_details, _close("details")),
     ours.lab_summary: (_visit_summary, _close("summary")),
     ours.lab_data: (_visit_data, _depart_data),

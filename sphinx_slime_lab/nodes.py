@@ -7,6 +7,7 @@ lab                       one experiment; attributes: uid, name, title, state, i
     lab_block("totals")   bullet_list
     lab_block("findings") bullet_list
     lab_details           lab_summary, table with the facts of the picture
+  lab_details             lab_summary, lessons: lab_block with lab_variant, pictures and sentences
   lab_details             lab_summary, table of the choices
   lab_files
     lab_file              lab_caption, literal_block, lab_details with the reason of every line
@@ -38,6 +39,10 @@ class lab_picture(nodes.General, nodes.Element):
 
 class lab_block(nodes.General, nodes.Element):
     """A named part; attribute ``kind``."""
+
+
+class lab_variant(nodes.General, nodes.Element):
+    """What is said under some values of choices; attributes ``when`` (values by choice) and ``shown`` (whether now)."""
 
 
 class lab_details(nodes.General, nodes.Element):
@@ -76,6 +81,12 @@ def _skip(translator: Any, node: nodes.Element) -> None:
     raise nodes.SkipNode
 
 
+def _visit_variant(translator: Any, node: nodes.Element) -> None:
+    """Without scripts only what is true of the experiment is written."""
+    if not node["shown"]:
+        raise nodes.SkipNode
+
+
 def _visit_summary(translator: Any, node: nodes.Element) -> None:
     translator.visit_paragraph(node)
 
@@ -91,6 +102,8 @@ def register(app: Sphinx) -> None:
     for node in _CONTAINERS:
         visitors: dict[str, Any] = dict.fromkeys(_OTHER_BUILDERS, (_pass, _pass))
         app.add_node(node, html=html.visitors(node), **visitors)
+    variant: dict[str, Any] = dict.fromkeys(_OTHER_BUILDERS, (_visit_variant, _pass))
+    app.add_node(lab_variant, html=html.visitors(lab_variant), **variant)
     skipped: dict[str, Any] = dict.fromkeys(_OTHER_BUILDERS, (_skip, None))
     app.add_node(lab_picture, html=html.visitors(lab_picture), **skipped)
     summary: dict[str, Any] = dict.fromkeys(_OTHER_BUILDERS, (_visit_summary, _depart_summary))

@@ -19,20 +19,28 @@ BASELINE = 4
 
 @dataclass
 class Figure:
-    """Marks in drawing order; sizes in px of the view box."""
+    """Marks in drawing order; sizes in px of the view box.
+
+    ``phase`` is given to the marks that follow: when a round is played, its phases light up one after the other.
+    """
 
     width: int
     height: int
     title: str
     description: str
     marks: list[Mark] = field(default_factory=list)
+    phase: str = ""
+
+    def add(self, tag: str, cls: str, attributes: dict[str, object], text: str = "") -> None:
+        """Add one element, with the classes of ``cls`` and of the phase."""
+        self.marks.append((tag, {"class": _classes(f"{cls} {self.phase}"), **attributes}, text))
 
     def box(self, cls: str, x: int, y: int, w: int, h: int, label: str = "") -> None:
         """Add a rectangle, rounded for rollout, with a text in its middle."""
-        attributes: dict[str, object] = {"class": f"sl-box {_classes(cls)}", "x": x, "y": y, "width": w, "height": h}
+        attributes: dict[str, object] = {"x": x, "y": y, "width": w, "height": h}
         if {"rollout", "prefill", "decode"} & set(cls.split()):
             attributes["rx"] = ROUND
-        self.marks.append(("rect", attributes, ""))
+        self.add("rect", f"box {cls}", attributes)
         if label:
             self.text("count", x + w // 2, y + h // 2 + BASELINE, label)
 
@@ -41,21 +49,30 @@ class Figure:
         middle, cut = y + h // 2, h // 3
         points = [(x, middle), (x + cut, y), (x + w - cut, y), (x + w, middle), (x + w - cut, y + h), (x + cut, y + h)]
         written = " ".join(f"{left},{top}" for left, top in points)
-        self.marks.append(("polygon", {"class": f"sl-box {_classes(cls)}", "points": written}, ""))
+        self.add("polygon", f"box {cls}", {"points": written})
         if label:
             self.text("count", x + w // 2, middle + BASELINE, label)
 
     def text(self, cls: str, x: int, y: int, text: str) -> None:
         """Add a text; ``count`` and ``label`` are centred, everything else starts at ``x``."""
-        self.marks.append(("text", {"class": _classes(cls), "x": x, "y": y}, text))
+        self.add("text", cls, {"x": x, "y": y}, text)
 
     def line(self, cls: str, x1: int, y1: int, x2: int, y2: int) -> None:
         """Add a line."""
-        self.marks.append(("line", {"class": f"sl-line {_classes(cls)}", "x1": x1, "y1": y1, "x2": x2, "y2": y2}, ""))
+        self.add("line", f"line {cls}", {"x1": x1, "y1": y1, "x2": x2, "y2": y2})
+
+    def cylinder(self, x: int, y: int, w: int, h: int, label: str) -> None:
+        """Add memory of the host or a disk: a cylinder with a text in its middle."""
+        dome = 5
+        d = (
+            f"M{x} {y + dome}A{w // 2} {dome} 0 0 1 {x + w} {y + dome}V{y + h - dome}"
+            f"A{w // 2} {dome} 0 0 1 {x} {y + h - dome}ZM{x} {y + dome}A{w // 2} {dome} 0 0 0 {x + w} {y + dome}"
+        )
+        self.add("path", "box host", {"d": d})
+        self.text("count", x + w // 2, y + h // 2 + BASELINE + 2, label)
 
     def arrow(self, cls: str, x1: int, y1: int, x2: int, y2: int, label: str = "") -> None:
         """Add a horizontal or vertical arrow, its label above the middle or right of it."""
-        kind = _classes(cls)
         if y1 == y2:
             sign = 1 if x2 > x1 else -1
             back = x2 - sign * HEAD_LENGTH
@@ -68,7 +85,7 @@ class Figure:
             self.line(cls, x1, y1, x2, back)
             points = f"{x2},{y2} {x2 - HEAD_WIDTH},{back} {x2 + HEAD_WIDTH},{back}"
             at = ("note", x1 + 6, (y1 + y2) // 2 + BASELINE)
-        self.marks.append(("polygon", {"class": f"sl-head {kind}", "points": points}, ""))
+        self.add("polygon", f"head {cls}", {"points": points})
         if label:
             self.text(f"{at[0]} {cls}", at[1], at[2], label)
 

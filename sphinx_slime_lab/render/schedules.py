@@ -46,6 +46,8 @@ def _y(lane: int) -> int:
 
 
 def _names(figure: Figure, language: Language, *names: str) -> None:
+    """Name the lanes; names belong to every phase."""
+    figure.phase = "p0 p1 p2"
     for lane, name in enumerate(names):
         figure.text("note", 4, _y(lane) + HIGH - 7, word(language, name))
 
@@ -54,11 +56,15 @@ def _taking_turns(figure: Figure, language: Language, *, is_partial: bool) -> No
     _names(figure, language, "schedule_rollout", "schedule_train")
     for turn in range(3):
         x = LEFT + turn * 118
+        figure.phase = "p0"
         figure.box("rollout", x, _y(0), 56, HIGH, f"v{turn}")
         if is_partial and turn < 2:
+            figure.phase = "p0 p2"
             figure.box("samples", x + 38, _y(0) + 3, 18, HIGH - 6)
             figure.arrow("samples", x + 58, _y(0) + HIGH // 2, x + 116, _y(0) + HIGH // 2)
+        figure.phase = "p1"
         figure.box("train", x + 58, _y(1), 42, HIGH, f"v{turn}")
+        figure.phase = "p2"
         if turn < 2:
             figure.arrow("weights", x + 109, _y(1) + HIGH, x + 109, _y(0) + HIGH + 2)
             figure.line("weights", x + 101, _y(1) + HIGH, x + 109, _y(1) + HIGH)
@@ -77,12 +83,14 @@ def _at_once(figure: Figure, lanes: int) -> None:
 
     While a step runs, rollout still has the weights from before it: the second batch is as old as the first.
     """
+    figure.phase = "p0 p1 p2"
     for lane in range(lanes):
         shift = lane * 26
         for turn in range(4):
             start = LEFT + turn * TURN + (shift if turn else 0)
             end = min(LEFT + (turn + 1) * TURN + shift, WIDTH - 4)
             figure.box("rollout", start, _y(lane), end - start - 2, HIGH, f"v{max(0, turn - 1)}")
+    figure.phase = "p1 p2"
     for turn in range(3):
         figure.box("train", LEFT + (turn + 1) * TURN + 12, _y(lanes), TURN - 16, HIGH, f"v{turn} → v{turn + 1}")
 
@@ -90,6 +98,7 @@ def _at_once(figure: Figure, lanes: int) -> None:
 def _async(figure: Figure, language: Language) -> None:
     _names(figure, language, "schedule_rollout", "schedule_train")
     _at_once(figure, 1)
+    figure.phase = "p2"
     for turn in (2, 3):
         x, middle = LEFT + turn * TURN + 5, _y(1) + HIGH // 2
         figure.line("weights", x - 9, middle, x, middle)
@@ -99,6 +108,7 @@ def _async(figure: Figure, language: Language) -> None:
 def _distributed(figure: Figure, language: Language) -> None:
     _names(figure, language, "schedule_rollout_1", "schedule_rollout_2", "schedule_train")
     _at_once(figure, 2)
+    figure.phase = "p0"
     for lane in (0, 1):
         figure.line("samples", LEFT, _y(lane + 1) - 4, WIDTH - 6, _y(lane + 1) - 4)
 
