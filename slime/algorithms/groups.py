@@ -9,6 +9,7 @@ deviation: Liu et al., "Understanding R1-Zero-Like Training", arXiv:2503.20783.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -62,3 +63,45 @@ def group_advantages(rewards: Sequence[float], groups: Sequence[Hashable], norma
         centred = reward - statistics[group].mean
         advantages.append(centred / (statistics[group].std + STD_EPSILON) if normalize_std else centred)
     return advantages
+
+
+def leave_one_out(rewards: Sequence[float], groups: Sequence[Hashable]) -> list[float]:
+    """RLOO: subtract the mean reward of the *other* answers to the same prompt.
+
+    ``A_i = r_i - sum_{j != i} r_j / (n - 1) = n / (n - 1) (r_i - mean)``: a baseline that does not depend on answer i,
+    so the gradient stays unbiased. Ahmadian et al., "Back to Basics", arXiv:2402.14740, section 3.4 (RLOO). The answer
+    of a group of one has nothing to be compared with: its advantage is 0.
+
+    Args, returns, raises: as in `group_advantages`.
+    """
+    sizes = Counter(groups)
+    centred = group_advantages(rewards, groups, normalize_std=False)
+    return [
+        value * sizes[group] / (sizes[group] - 1) if sizes[group] > 1 else 0.0
+        for value, group in zip(centred, groups, strict=True)
+    ]
+
+
+def shape_rewards(
+    rewards: Sequence[float],
+    groups: Sequence[Hashable],
+    estimator: str,
+    normalize_std: bool = True,
+    normalize: bool = True,
+) -> list[float]:
+    """The scalar of each sequence from which its estimator makes advantages of tokens.
+
+    grpo, gspo and cispo: `group_advantages`; reinforce_plus_plus_baseline: the same without the division; rloo:
+    `leave_one_out`; reinforce_plus_plus and ppo: the rewards as they are.
+
+    Args:
+        estimator: --advantage-estimator.
+        normalize_std: False with --disable-grpo-std-normalization.
+        normalize: False with --disable-rewards-normalization: the rewards as they are, for every estimator.
+        Others, returns, raises: as in `group_advantages`.
+    """
+    if not normalize or estimator in ("reinforce_plus_plus", "ppo"):
+        return [float(reward) for reward in rewards]
+    if estimator == "rloo":
+        return leave_one_out(rewards, groups)
+    return group_advantages(rewards, groups, normalize_std and estimator != "reinforce_plus_plus_baseline")

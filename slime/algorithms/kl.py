@@ -17,15 +17,23 @@ KLEstimator = Literal["k1", "k2", "k3", "low_var_kl"]
 LOW_VAR_LIMIT = 10.0
 
 
-def kl_estimate(log_probs: Tensor, base_log_probs: Tensor, kind: KLEstimator) -> Tensor:
+def kl_estimate(
+    log_probs: Tensor, base_log_probs: Tensor, kind: KLEstimator, sampled_log_probs: Tensor | None = None
+) -> Tensor:
     """KL estimate for each token, with ``r = log_probs - base_log_probs``.
 
     ``k1 = r``; ``k2 = r^2 / 2``; ``k3 = exp(-r) - 1 + r``; ``low_var_kl`` = k3 limited to [-10, 10].
+
+    The tokens come from the policy before the round's first step. With `sampled_log_probs` of that policy, the estimate
+    is multiplied by ``exp(log_probs - sampled_log_probs)`` (before the limit), which makes it one under the current
+    policy (DeepSeek-V3.2, arXiv:2512.02556, "Unbiased KL Estimate"). The factor carries gradient: the gradient of the
+    weighted k3 is an unbiased estimate of the gradient of the KL divergence.
 
     Args:
         log_probs: [...] log-probabilities under the policy; gradient flows through them.
         base_log_probs: [...] the same tokens under the base (reference) policy.
         kind: name of the estimator.
+        sampled_log_probs: [...] under the policy that sampled, or None for no correction (--use-unbiased-kl).
 
     Returns:
         [...] same shape.
@@ -33,13 +41,16 @@ def kl_estimate(log_probs: Tensor, base_log_probs: Tensor, kind: KLEstimator) ->
     Raises:
         ValueError: for an unknown estimator.
     """
+    if kind not in get_args(KLEstimator):
+        raise ValueError(f"unknown KL estimator {kind!r}; choose one of: {', '.join(get_args(KLEstimator))}.")
     ratio = log_probs - base_log_probs
     if kind == "k1":
-        return ratio
-    if kind == "k2":
-        return ratio.square() / 2
-    if kind in ("k3", "low_var_kl"):
+        value = ratio
+    elif kind == "k2":
+        value = ratio.square() / 2
+    else:
         # expm1 keeps the digits that exp(-r) - 1 loses for small r, the usual case.
         value = torch.expm1(-ratio) + ratio
-        return value.clamp(-LOW_VAR_LIMIT, LOW_VAR_LIMIT) if kind == "low_var_kl" else value
-    raise ValueError(f"unknown KL estimator {kind!r}; choose one of: {', '.join(get_args(KLEstimator))}.")
+    if sampled_log_probs is not None:
+        value = value * torch.exp(log_probs - sampled_log_probs)
+    return value.clamp(-LOW_VAR_LIMIT, LOW_VAR_LIMIT) if kind == "low_var_kl" else value

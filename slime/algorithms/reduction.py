@@ -6,8 +6,12 @@ loss is a plain sum of ``weight * value``. Sums can be split anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
+
+Reducer = Callable[[Tensor], Tensor]
 
 
 def token_weights(
@@ -46,6 +50,45 @@ def token_weights(
         return torch.cat(loss_masks) / max(num_tokens, 1)
     scaled = zip(loss_masks, rollout_mask_sums, strict=True)
     return torch.cat([mask / (max(total, 1) * num_rollouts) for mask, total in scaled])
+
+
+def constant_length_weights(loss_masks: list[Tensor], length: int, num_rollouts: int) -> Tensor:
+    """Dr.GRPO: every token weighs the same whatever the length of its response, ``m / (length * num_rollouts)``.
+
+    Dividing by the response's own length favours short right answers and long wrong ones. Liu et al., "Understanding
+    R1-Zero-Like Training", arXiv:2503.20783, section 3; peers divide by the longest response that is allowed.
+
+    Args:
+        loss_masks: one [R_i] tensor of 0/1 for each sequence.
+        length: the constant, at least 1.
+        num_rollouts: rollouts of the whole step.
+    """
+    if length < 1:
+        raise ValueError(f"the constant length is {length}; it must be at least 1, usually the longest response.")
+    return torch.cat(loss_masks) / (length * num_rollouts)
+
+
+def weights_of(reducer: Reducer, tokens: int) -> Tensor:
+    """The weights [tokens] with which a linear reducer sums up the values of a micro-batch.
+
+    Raises:
+        ValueError: the reducer's answer does not depend on the values, is no single number, or is not linear.
+    """
+    values = torch.zeros(tokens, requires_grad=True)
+    total = reducer(values)
+    if total.numel() != 1 or not total.requires_grad:
+        raise ValueError(
+            f"the reducer made a tensor of shape {tuple(total.shape)}; it must sum the values to a number."
+        )
+    (weights,) = torch.autograd.grad(total.sum(), values)
+    probe = torch.linspace(-1, 2, tokens)
+    expected, found = float((weights * probe).sum()), float(reducer(probe))
+    if float(total.detach()) != 0 or abs(expected - found) > 1e-4 * max(1.0, abs(expected)):
+        raise ValueError(
+            f"the reducer is not linear (it gives {float(total.detach()):g} for zeros, {found:g} where a weighted sum is "
+            f"{expected:g}), so its result would depend on how the step is cut into micro-batches."
+        )
+    return weights.detach()
 
 
 def weighted_sum(values: Tensor, weights: Tensor) -> Tensor:

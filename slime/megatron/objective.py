@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slime.algorithms.advantages import spread
-from slime.algorithms.objective import PolicyOptions, policy_objective
+from slime.algorithms.objective import PolicyOptions, PolicyTokens, policy_objective
 from slime.algorithms.reduction import token_weights
+from slime.algorithms.sequences import spread
 from slime.data.train_batch import TrainSequence, TrainStep
 from slime.megatron.log_probs import score_tokens
 from slime.megatron.packing import PackedBatch, pack
@@ -106,15 +106,14 @@ def evaluate_micro_batch(logits: Tensor, batch: MicroBatch, settings: ObjectiveS
         logits: [rows, width, vocabulary] for ``batch.packed``.
     """
     scores = score_tokens(logits, batch.packed, settings.temperature)
-    loss, metrics = policy_objective(
-        settings.options,
+    tokens = PolicyTokens(
         batch.weights,
-        scores.log_probs,
-        batch.rollout_log_probs,
+        torch.tensor(batch.packed.response_lengths, device=batch.weights.device),
         batch.advantages,
-        old_log_probs=batch.old_log_probs,
-        entropy=scores.entropy,
+        batch.rollout_log_probs,
+        batch.old_log_probs,
     )
+    loss, metrics = policy_objective(settings.options, tokens, scores.log_probs, scores.entropy)
     old = scores.log_probs.detach() if batch.old_log_probs is None else batch.old_log_probs
     return MicroBatchResult(
         loss=loss,

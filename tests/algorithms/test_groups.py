@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from slime.algorithms.groups import group_advantages, group_statistics
+from slime.algorithms.groups import group_advantages, group_statistics, leave_one_out, shape_rewards
 
 
 def test_half_correct_group_of_eight() -> None:
@@ -42,6 +42,31 @@ def test_equal_rewards_give_zero_not_nan() -> None:
 def test_without_standard_deviation_only_the_mean_goes() -> None:
     result = group_advantages([1.0, 0, 0, 5.0, 7.0], [0, 0, 0, 1, 1], normalize_std=False)
     assert result == pytest.approx([2 / 3, -1 / 3, -1 / 3, -1, 1])
+
+
+def test_leave_one_out_by_its_definition() -> None:
+    generator = np.random.default_rng(1)
+    groups = generator.permutation(np.repeat([4, 5, 6], [3, 7, 1]))
+    rewards = generator.normal(size=groups.size)
+    found = leave_one_out(rewards.tolist(), groups.tolist())
+    for i, group in enumerate(groups):
+        others = [rewards[j] for j in range(groups.size) if groups[j] == group and j != i]
+        assert found[i] == pytest.approx(rewards[i] - np.mean(others) if others else 0.0, abs=1e-12)
+
+
+def test_each_estimator_shapes_rewards_in_its_own_way() -> None:
+    rewards, groups = [1.0, 0, 0, 5.0, 7.0], [0, 0, 0, 1, 1]
+    centred = [2 / 3, -1 / 3, -1 / 3, -1, 1]
+    deviations = [math.sqrt(1 / 3)] * 3 + [math.sqrt(2)] * 2
+    scaled = [value / (deviation + 1e-6) for value, deviation in zip(centred, deviations, strict=True)]
+    for estimator in ("grpo", "gspo", "cispo"):
+        assert shape_rewards(rewards, groups, estimator) == pytest.approx(scaled)
+        assert shape_rewards(rewards, groups, estimator, normalize_std=False) == pytest.approx(centred)
+    assert shape_rewards(rewards, groups, "reinforce_plus_plus_baseline") == pytest.approx(centred)
+    assert shape_rewards(rewards, groups, "rloo") == pytest.approx([1, -1 / 2, -1 / 2, -2, 2])
+    for estimator in ("ppo", "reinforce_plus_plus"):
+        assert shape_rewards(rewards, groups, estimator) == rewards
+    assert shape_rewards(rewards, groups, "grpo", normalize=False) == rewards
 
 
 def test_lengths_must_agree() -> None:

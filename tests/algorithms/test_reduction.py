@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from slime.algorithms.objective import PolicyOptions, policy_objective
-from slime.algorithms.reduction import token_weights, weighted_sum
+from slime.algorithms.mismatch import MismatchOptions
+from slime.algorithms.objective import PolicyOptions, PolicyTokens, policy_objective
+from slime.algorithms.reduction import constant_length_weights, token_weights, weighted_sum, weights_of
 
 LENGTHS = [3, 1, 7, 4, 2, 5, 6]
 ROLLOUTS = [0, 1, 1, 2, 3, 3, 4]  # rollouts 1 and 3 have two siblings
@@ -36,7 +37,15 @@ class Step:
         self.tokens = int(sum(mask.sum() for mask in self.masks))
 
 
-OPTIONS = PolicyOptions(0.2, 0.28, None, "tis", 0.0, 1.1, entropy_coef=0.01, kl_loss_coef=0.1, kl_loss_type="k3")
+TERMS = {"entropy_coef": 0.01, "kl_loss_coef": 0.1, "kl_loss_type": "k3"}
+OPTIONS = PolicyOptions("clip", 0.2, 0.28, None, "tis", 0.0, 1.1, **TERMS)
+# Every form, and every term that looks at whole sequences.
+EVERY = [
+    OPTIONS,
+    PolicyOptions("gspo", 0.02, 0.03, opsm_delta=0.01, **TERMS),
+    PolicyOptions("cispo", 1.0, 0.3, mismatch=MismatchOptions("sequence", "clip", 1.3), **TERMS),
+    PolicyOptions("reinforce", mismatch=MismatchOptions("geometric", use_rs=True, rs_level="sequence"), **TERMS),
+]
 
 
 def closed_form(step: Step, per_token: bool) -> float:
@@ -58,7 +67,9 @@ def closed_form(step: Step, per_token: bool) -> float:
     return sum(total / size[rollout] for rollout, total in rollouts.items()) / len(rollouts)
 
 
-def objective(step: Step, chosen: list[int], per_token: bool) -> tuple[Tensor, Tensor]:
+def objective(
+    step: Step, chosen: list[int], per_token: bool, options: PolicyOptions = OPTIONS
+) -> tuple[Tensor, Tensor]:
     """Loss of one micro-batch and its gradient with respect to the current log-probs, scattered to 7 sequences."""
     leaf = [step.current[i].clone().requires_grad_() for i in chosen]
 
@@ -66,10 +77,15 @@ def objective(step: Step, chosen: list[int], per_token: bool) -> tuple[Tensor, T
         return torch.cat([values[i] for i in chosen])
 
     weights = token_weights([step.masks[i] for i in chosen], [step.sums[i] for i in chosen], 5, step.tokens, per_token)
-    loss, _ = policy_objective(
-        OPTIONS, weights, torch.cat(leaf), pick(step.rollout), pick(step.advantages),
-        old_log_probs=pick(step.reference), ref_log_probs=pick(step.reference), entropy=pick(step.entropy),
-    )  # fmt: skip
+    tokens = PolicyTokens(
+        weights,
+        torch.tensor([LENGTHS[i] for i in chosen]),
+        pick(step.advantages),
+        pick(step.rollout),
+        pick(step.reference),
+        pick(step.reference),
+    )
+    loss, _ = policy_objective(options, tokens, torch.cat(leaf), pick(step.entropy))
     loss.backward()
     gradient = [torch.zeros(n, dtype=torch.float64) for n in LENGTHS]
     for i, value in zip(chosen, leaf, strict=True):
@@ -89,16 +105,19 @@ def test_every_cut_gives_the_closed_form(cut: list[list[int]], per_token: bool) 
     assert loss == pytest.approx(closed_form(step, per_token), rel=1e-12)
 
 
+@pytest.mark.parametrize("options", EVERY, ids=lambda one: one.form)
 @pytest.mark.parametrize("per_token", [False, True])
-def test_every_cut_gives_the_same_gradient(per_token: bool) -> None:
+def test_every_cut_and_order_gives_the_same_loss_and_gradient(per_token: bool, options: PolicyOptions) -> None:
     step = Step()
-    whole = objective(step, CUTS[0][0], per_token)[1]
+    loss, whole = objective(step, CUTS[0][0], per_token, options)
     order = random.Random(0)
     for _ in range(10):
         rest = list(range(7))
         order.shuffle(rest)
         cut = [rest[:2], rest[2:3], rest[3:]]
-        total = torch.stack([objective(step, chosen, per_token)[1] for chosen in cut]).sum(0)
+        parts = [objective(step, chosen, per_token, options) for chosen in cut]
+        assert sum(part.item() for part, _ in parts) == pytest.approx(loss.item(), rel=1e-12)
+        total = torch.stack([gradient for _, gradient in parts]).sum(0)
         assert torch.allclose(total, whole, rtol=1e-12, atol=1e-15)
 
 
@@ -113,19 +132,30 @@ def test_masked_tokens_may_hold_anything() -> None:
     assert weighted_sum(torch.tensor([2.0, float("inf")]), weights).item() == 1.0
 
 
-def test_terms_without_their_input_are_refused() -> None:
-    one = torch.zeros(1)
-    with pytest.raises(ValueError, match="no reference"):
-        policy_objective(PolicyOptions(kl_loss_coef=0.1), one, one, one, one)
-    with pytest.raises(ValueError, match="no entropy"):
-        policy_objective(PolicyOptions(entropy_coef=0.1), one, one, one, one)
+def test_constant_length_weights_ignore_the_length_of_the_response() -> None:
+    masks = [torch.ones(2), torch.tensor([1.0, 0, 1, 1])]
+    assert constant_length_weights(masks, 8, 2).tolist() == pytest.approx([1 / 16] * 2 + [1 / 16, 0, 1 / 16, 1 / 16])
+    with pytest.raises(ValueError, match="the constant length is 0"):
+        constant_length_weights(masks, 0, 2)
+
+
+def test_the_weights_of_a_linear_reducer() -> None:
+    factors = torch.tensor([0.5, 0.25, 0.25])
+    assert weights_of(lambda values: (values * factors).sum(), 3).tolist() == factors.tolist()
+    with pytest.raises(ValueError, match="not linear"):
+        weights_of(lambda values: values.square().sum(), 3)
+    with pytest.raises(ValueError, match="not linear"):
+        weights_of(lambda values: values.sum() + 1, 3)
+    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+        weights_of(lambda values: values * 2, 3)
 
 
 def test_one_step_a_round_has_ratio_one_and_the_policy_gradient() -> None:
     log_probs = torch.tensor([-1.0, -2.0], dtype=torch.float64, requires_grad=True)
     advantages = torch.tensor([1.0, -3.0], dtype=torch.float64)
     weights = torch.tensor([0.5, 0.5], dtype=torch.float64)
-    loss, metrics = policy_objective(PolicyOptions(), weights, log_probs, log_probs.detach() + 0.25, advantages)
+    tokens = PolicyTokens(weights, torch.tensor([2]), advantages, log_probs.detach() + 0.25)
+    loss, metrics = policy_objective(PolicyOptions(), tokens, log_probs)
     loss.backward()
     assert log_probs.grad is not None
     assert log_probs.grad.tolist() == pytest.approx((-advantages * weights).tolist())

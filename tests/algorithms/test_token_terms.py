@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from slime.algorithms.corrections import importance_weights
+from slime.algorithms.corrections import Correction, limited
 from slime.algorithms.kl import kl_estimate
 from slime.algorithms.logits import entropy_from_logits, log_probs_from_logits
 from slime.algorithms.losses import clipped_policy_loss
@@ -20,14 +20,14 @@ def logs(*values: float) -> torch.Tensor:
 def test_clipped_loss_on_both_sides_of_the_range() -> None:
     ratio = logs(0.5, 0.5, 1.0, 1.5, 1.5)
     advantages = torch.tensor([1.0, -1, 2, 1, -1], dtype=torch.float64)
-    loss, clipped = clipped_policy_loss(ratio, torch.zeros(5, dtype=torch.float64), advantages, 0.2, 0.28)
+    loss, clipped = clipped_policy_loss(ratio, advantages, 0.2, 0.28)
     assert loss.tolist() == pytest.approx([-0.5, 0.8, -2.0, -1.28, 1.5])
     assert clipped.tolist() == [0, 1, 0, 1, 0]
 
 
 def test_clipped_tokens_have_no_gradient() -> None:
     log_probs = logs(1.5, 1.1).requires_grad_()
-    loss, _ = clipped_policy_loss(log_probs, torch.zeros(2, dtype=torch.float64), torch.ones(2).double(), 0.2, 0.2)
+    loss, _ = clipped_policy_loss(log_probs, torch.ones(2).double(), 0.2, 0.2)
     loss.sum().backward()
     assert log_probs.grad is not None
     assert log_probs.grad.tolist() == pytest.approx([0.0, -1.1])
@@ -35,7 +35,7 @@ def test_clipped_tokens_have_no_gradient() -> None:
 
 def test_dual_clip_limits_only_negative_advantages() -> None:
     advantages = torch.tensor([-1.0, 1.0], dtype=torch.float64)
-    loss, _ = clipped_policy_loss(logs(9.0, 9.0), torch.zeros(2, dtype=torch.float64), advantages, 0.2, 0.2, 3.0)
+    loss, _ = clipped_policy_loss(logs(9.0, 9.0), advantages, 0.2, 0.2, 3.0)
     assert loss.tolist() == pytest.approx([3.0, -1.2])
 
 
@@ -43,7 +43,7 @@ def test_dual_clip_limits_only_negative_advantages() -> None:
     (0.2, -1.0, None, "eps_clip_high"), (0.2, 0.2, 1.0, "eps_clip_c")])  # fmt: skip
 def test_clip_ranges_are_checked(low: float, high: float, dual: float | None, word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        clipped_policy_loss(torch.zeros(1), torch.zeros(1), torch.ones(1), low, high, dual)
+        clipped_policy_loss(torch.zeros(1), torch.ones(1), low, high, dual)
 
 
 def test_kl_estimators_by_their_formulas() -> None:
@@ -74,26 +74,50 @@ def test_unknown_estimator_lists_the_known_ones() -> None:
 
 
 def test_tis_clamps_and_icepop_drops() -> None:
-    train, rollout = logs(0.1, 0.6, 1.5, 4.0), torch.zeros(4, dtype=torch.float64)
-    tis = importance_weights(train, rollout, "tis", 0.0, 2.0)
-    assert tis.weight.tolist() == pytest.approx([0.1, 0.6, 1.5, 2.0])
-    assert tis.changed.tolist() == [0, 0, 0, 1]
-    icepop = importance_weights(train, rollout, "icepop", 0.5, 2.0)
-    assert icepop.weight.tolist() == pytest.approx([0.0, 0.6, 1.5, 0.0])
-    assert icepop.changed.tolist() == [1, 0, 0, 1]
-    assert icepop.ratio.tolist() == pytest.approx([0.1, 0.6, 1.5, 4.0])
-
-
-def test_weights_carry_no_gradient() -> None:
-    train = logs(0.5).requires_grad_()
-    assert not importance_weights(train, torch.zeros(1).double(), "tis", 0, 2).weight.requires_grad
+    ratio = torch.tensor([0.1, 0.6, 1.5, 4.0], dtype=torch.float64)
+    assert limited(ratio, "tis", 0.0, 2.0).tolist() == [0.1, 0.6, 1.5, 2.0]
+    assert limited(ratio, "icepop", 0.5, 2.0).tolist() == [0.0, 0.6, 1.5, 0.0]
+    assert limited(ratio, "none", 0.5, 2.0).tolist() == [1.0] * 4
 
 
 def test_correction_errors() -> None:
     with pytest.raises(ValueError, match=r"low 3 and high 2"):
-        importance_weights(torch.zeros(1), torch.zeros(1), "tis", 3, 2)
+        limited(torch.zeros(1), "tis", 3, 2)
     with pytest.raises(ValueError, match=r"'mis'; choose one of: none, tis, icepop"):
-        importance_weights(torch.zeros(1), torch.zeros(1), "mis", 0, 2)  # type: ignore[arg-type]
+        limited(torch.zeros(1), "mis", 0, 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("kind", "low", "high"), [("tis", 0.0, 1.2), ("tis", 0.8, 1.2), ("icepop", 0.5, 1.5)])
+def test_corrected_expectations_by_enumeration(kind: Correction, low: float, high: float) -> None:
+    """``E_q[f(p/q) x]`` over a vocabulary: ``E_p[x]`` with wide limits, what the limits leave with narrow ones."""
+    generator = torch.Generator().manual_seed(0)
+    p, q = (torch.randn(8, generator=generator, dtype=torch.float64).softmax(-1) for _ in range(2))
+    values = torch.randn(8, generator=generator, dtype=torch.float64)
+    exact = (q * limited(p / q, kind, 0.0, 1e9) * values).sum().item()
+    assert exact == pytest.approx((p * values).sum().item(), rel=1e-12)
+    closed = 0.0
+    for pv, qv, x in zip(p.tolist(), q.tolist(), values.tolist(), strict=True):
+        # q * clamp(p / q, low, high) is p held between low q and high q; IcePop keeps p or drops it.
+        inside = low * qv <= pv <= high * qv
+        closed += x * (min(max(pv, low * qv), high * qv) if kind == "tis" else pv * inside)
+    found = (q * limited(p / q, kind, low, high) * values).sum().item()
+    assert found == pytest.approx(closed, rel=1e-12)
+    assert found != pytest.approx(exact), "the limits must bind, or they are not tested"
+
+
+def test_unbiased_kl_gradient_is_that_of_the_true_kl() -> None:
+    """Sampled from an old policy, the weighted k3 has the KL divergence and its gradient as expectations."""
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(6, generator=generator, dtype=torch.float64, requires_grad=True)
+    old, base = (torch.randn(6, generator=generator, dtype=torch.float64).log_softmax(-1) for _ in range(2))
+    log_probs = logits.log_softmax(-1)
+    estimate = (old.exp() * kl_estimate(log_probs, base, "k3", old)).sum()
+    true = (log_probs.exp() * (log_probs - base)).sum()
+    assert estimate.item() == pytest.approx(true.item(), rel=1e-12)
+    found, wanted = (torch.autograd.grad(value, logits, retain_graph=True)[0] for value in (estimate, true))
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-14)
+    plain = torch.autograd.grad((old.exp() * kl_estimate(log_probs, base, "k3")).sum(), logits)[0]
+    assert (plain - wanted).abs().max().item() > 1e-2, "without the weight the gradient must be off"
 
 
 def test_log_probs_and_entropy_follow_the_temperature() -> None:
