@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from slime.rewards.characters import plain
 from slime.rewards.limits import MAX_CHARACTERS
 
 INLINE_MATH = re.compile(r"(?<!\\)\$([^$]*)(?<!\\)\$")
@@ -12,20 +13,17 @@ REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, replacement in (
         (r"\\left(?![a-zA-Z])|\\right(?![a-zA-Z])|\\displaystyle(?![a-zA-Z])|\\big[lr]?(?![a-zA-Z])", ""),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
-        (r"−|–", "-"),
         (r"(?<=\d)(?:\\,|\{,\}|\\!,|,\\!|\\ )(?=\d{3}(?!\d))", ","),
         (r"(?<!\\)\\[,;:! ]|~|\\quad|\\qquad|[\s\u00a0]+", " "),
-        (r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![a-zA-Z])|°", r" \\text{degree}"),
+        (r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![a-zA-Z])", r" \\text{degree}"),
         (r"\\mathrm\s*\{\s*e\s*\}", "e"),
         (r"\\(?:mathrm|textbf|textit|textrm|mbox|mathbf|texttt|textsf)\s*\{", r"\\text{"),
         (r"\\(?:le|leqslant)(?![a-zA-Z])", r"\\leq"),
         (r"\\(?:ge|geqslant)(?![a-zA-Z])", r"\\geq"),
         (r"\*\*", "^"),
         (r"(?<![\\*])\*(?!\*)", r"\\cdot "),
-        (r"×", r"\\times "),
-        (r"π", r"\\pi "),
-        (r"√|(?<![\\a-zA-Z])sqrt(?![a-zA-Z])", r"\\sqrt"),
-        (r"∞|(?<![\\a-zA-Z])(?:infinity|inf|oo)(?![a-zA-Z])|\+\s*\\infty", r"\\infty"),
+        (r"(?<![\\a-zA-Z])sqrt(?![a-zA-Z])", r"\\sqrt"),
+        (r"(?<![\\a-zA-Z])(?:infinity|inf|oo)(?![a-zA-Z])|\+\s*\\infty", r"\\infty"),
         (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
         (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
         (r"\\sqrt\s*(\d)", r"\\sqrt{\1}"),
@@ -35,13 +33,15 @@ REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\^\s*\(([^()]*)\)", r"^{\1}"),
     )
 )
-TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\.\d+|[A-Za-z]|\S")
+TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|[A-Za-z]|\S")
 WRAPPED_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 
 
 def canonical(answer: str) -> str:
     r"""Strip dollar signs, an outer ``\boxed``, a final full stop; rewrite spellings; collapse spaces."""
     text = answer.strip()
+    if len(text) <= MAX_CHARACTERS:
+        text = plain(text)
     if len(text) > MAX_CHARACTERS:
         return text  # over the limit, so nothing will be made of it; rewriting it would only take time
     while True:

@@ -6,16 +6,16 @@ import re
 from fractions import Fraction
 
 SIGN = r"(?P<sign>[-+]?)\s*"
-PLAIN = r"(?:\d+(?:\.\d*)?|\.\d+)"
-GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[-+]?\d{1,3}(?: \d{3})+")
+PLAIN = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+GROUPED = re.compile(r"[-+]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[-+]?[0-9]{1,3}(?: [0-9]{3})+")
 DECIMAL = re.compile(rf"{SIGN}(?P<value>{PLAIN})")
 SCIENTIFIC = re.compile(
-    rf"{SIGN}(?P<value>{PLAIN})\s*(?:[eE]|\\(?:times|cdot)\s*10\s*\^)\s*\{{?(?P<power>[-+]?\d{{1,3}})\}}?"
+    rf"{SIGN}(?P<value>{PLAIN})\s*(?:[eE]|\\(?:times|cdot)\s*10\s*\^)\s*\{{?(?P<power>[-+]?[0-9]{{1,3}})\}}?"
 )
 INTEGER_OR_DECIMAL = rf"\s*[-+]?\s*{PLAIN}\s*"
-SLASHED = re.compile(rf"{SIGN}(?:(?P<whole>\d+) )?(?P<top>{PLAIN})\s*/\s*(?P<bottom>{PLAIN})")
+SLASHED = re.compile(rf"{SIGN}(?:(?P<whole>[0-9]+) )?(?P<top>{PLAIN})\s*/\s*(?P<bottom>{PLAIN})")
 LATEX = re.compile(
-    rf"{SIGN}(?P<whole>\d+)?\s*\\frac\s*\{{(?P<top>{INTEGER_OR_DECIMAL})\}}\s*\{{(?P<bottom>{INTEGER_OR_DECIMAL})\}}"
+    rf"{SIGN}(?P<whole>[0-9]+)?\s*\\frac\s*\{{(?P<top>{INTEGER_OR_DECIMAL})\}}\s*\{{(?P<bottom>{INTEGER_OR_DECIMAL})\}}"
 )
 
 

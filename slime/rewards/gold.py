@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from slime.rewards.canonical import canonical
+from slime.rewards.characters import unprintable
 from slime.rewards.limits import MAX_CHARACTERS, over_limit
 from slime.rewards.structure import Answer, read_answer
 
-AnswerType = Literal["any", "int", "rational", "expr", "set", "interval", "choice", "text"]
+AnswerType = Literal[
+    "any", "int", "rational", "decimal", "expr", "set", "interval", "tuple", "matrix", "choice", "text"
+]
 CHOICE = re.compile(r"\(?([A-Za-z])\)?\.?")
 INTERVAL_BRACKETS = ("()", "(]", "[)", "[]")
 
@@ -55,6 +58,8 @@ def read_gold(label: Any, answer_type: str | None = None) -> Gold:
         raise GoldError("the gold answer is empty.")
     if len(text) > MAX_CHARACTERS:
         raise GoldError(f"the gold answer has {len(text)} characters, the limit is {MAX_CHARACTERS}.")
+    if character := unprintable(text):
+        raise GoldError(f"the gold answer holds {character}, which nobody can see.")
     gold = Gold(text, kind)  # type: ignore[arg-type]
     if reason := type_mismatch(text, gold.type):
         raise GoldError(f"the gold answer {text[:60]!r} is declared {kind!r} but {reason}.")
@@ -74,9 +79,37 @@ def type_mismatch(text: str, kind: AnswerType) -> str | None:
         return None if answer.number is not None and answer.number.denominator == 1 else "is no integer"
     if kind == "rational":
         return None if answer.number is not None else "is no fraction of integers"
+    if kind == "decimal":
+        return None if answer.number is not None and _ends(answer.number.denominator) else "is no finite decimal"
     if kind == "set":
         return None if answer.shape in ("set", "list") else "is no list or set of values"
+    if kind == "tuple":
+        return None if answer.shape == "tuple" else "is no tuple in brackets"
+    if kind == "matrix":
+        return None if answer.shape == "matrix" else "is no matrix"
     return None if _is_interval(answer) else "is no interval or union of intervals"
+
+
+def gsm8k_gold(label: Any, answer_type: str | None = None) -> Gold:
+    """A GSM8K label: a number, or a whole solution that ends with ``#### NUMBER``.
+
+    Raises:
+        GoldError: as `read_gold`, and for a label that is no number.
+    """
+    if isinstance(label, str) and "####" in label:
+        label = label.rsplit("####", maxsplit=1)[1]
+    gold = read_gold(label, answer_type)
+    if read_answer(canonical(gold.text)).number is None:
+        raise GoldError(f"the gold answer {gold.text[:60]!r} is no number; gsm8k compares numbers, math compares more.")
+    return gold
+
+
+def _ends(denominator: int) -> bool:
+    """Whether a fraction in lowest terms has finitely many decimals: 2 and 5 alone divide its denominator."""
+    for prime in (2, 5):
+        while denominator % prime == 0:
+            denominator //= prime
+    return denominator == 1
 
 
 def choice_letter(text: str) -> str | None:

@@ -15,12 +15,13 @@ import selectors
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
+from slime.rewards.graders import METADATA_KEYS
 from slime.rewards.verdict import Verdict
 from slime.rewards.worker import LOADING_SECONDS
 
@@ -32,12 +33,13 @@ PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
 
 @dataclass(frozen=True, slots=True)
 class GradeRequest:
-    """One response to grade; see `slime.rewards.graders.grade`."""
+    """One response to grade; see `slime.rewards.graders.grade`. The prompt is for a grader elsewhere."""
 
     rm_type: str
     response: str
     label: Any
-    answer_type: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    prompt: str = ""
 
 
 @dataclass(slots=True)
@@ -111,7 +113,8 @@ class GraderPool:
 
 
 def _line(request: GradeRequest) -> bytes:
-    return json.dumps([request.rm_type, request.response, request.label, request.answer_type]).encode()
+    metadata = {name: request.metadata[name] for name in METADATA_KEYS if name in request.metadata}
+    return json.dumps([request.rm_type, request.response, request.label, metadata]).encode()
 
 
 class _Worker:

@@ -57,6 +57,8 @@ def read_answer(text: str, as_list: bool = False) -> Answer:
         return read_answer(found[1], as_list)
     if not (as_list and GROUPED.fullmatch(text)) and (number := read_number(text)) is not None:
         return Answer("number", text, number=number)
+    if (split := split_unit(text))[1] and (number := read_number(split[0])) is not None:
+        return Answer("number", split[0], number=number, unit=split[1])
     for reader in (_words, _matrix, _list, _collection, _sum_or_difference, _equation):
         if (answer := reader(text, as_list)) is not None:
             return answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["correct", "wrong", "no-answer", "grader-error"]
@@ -14,13 +14,16 @@ class Verdict:
 
     Attributes:
         kind: "grader-error" says that the grader failed (time limit, crash), which is not the same as a wrong answer.
-        score: 1.0 for correct, 0.0 otherwise. A caller that drops grader errors looks at `kind`, not at `score`.
+        score: 1.0 for correct, 0.0 otherwise; dapo: -1.0 for wrong and no-answer; f1: between 0 and 1. A caller that
+            drops grader errors looks at `kind`, not at `score`.
         reason: one line for a human.
+        extra: further numbers by name, as a remote grader returned them.
     """
 
     kind: Kind
     score: float
     reason: str
+    extra: dict[str, float] = field(default_factory=dict)
 
     @staticmethod
     def correct(reason: str) -> Verdict:
@@ -41,3 +44,14 @@ class Verdict:
     def grader_error(reason: str) -> Verdict:
         """The grader itself failed: a limit, a crash or an error in a library."""
         return Verdict("grader-error", 0.0, reason)
+
+    def value(self, reward_key: str | None = None) -> float:
+        """The number that `--reward-key` names: "score" (also without a key), "acc" (1.0 iff correct), or an extra.
+
+        Raises:
+            KeyError: no number has this name; the message lists those there are.
+        """
+        values = {"score": self.score, "acc": float(self.kind == "correct"), **self.extra}
+        if (key := reward_key or "score") not in values:
+            raise KeyError(f"--reward-key {key!r} names no number of this grader; there are {', '.join(values)}")
+        return values[key]

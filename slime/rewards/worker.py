@@ -46,10 +46,10 @@ def serve(time_limit: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, time_limit * GRACE)
 
     for line in sys.stdin.buffer:
-        for rm_type, response, label, answer_type in json.loads(line):
+        for rm_type, response, label, metadata in json.loads(line):
             signal.setitimer(signal.ITIMER_REAL, time_limit * GRACE)
             try:
-                verdict = grade(rm_type, response, label, answer_type, on_symbolic=load_algebra)
+                verdict = grade(rm_type, response, label, metadata, on_symbolic=load_algebra)
                 _reply(["verdict", verdict.kind, verdict.score, verdict.reason[:MAX_REASON]])
             except (ValueError, MemoryError, RecursionError) as error:
                 _reply(["verdict", "grader-error", 0.0, f"{type(error).__name__}: {error}"[:MAX_REASON]])

@@ -58,8 +58,8 @@ def test_where_deepscaler_looks(response: str, kind: str, reason: str) -> None:
 
 def test_several_boxes_are_a_set_only_if_the_gold_answer_is_declared_one() -> None:
     response = r"\boxed{2} and \boxed{1}"
-    assert grade("math", response, r"\{1,2\}", "set").kind == "correct"
-    assert grade("math", response, r"\{1,3\}", "set").kind == "wrong"
+    assert grade("math", response, r"\{1,2\}", {"answer_type": "set"}).kind == "correct"
+    assert grade("math", response, r"\{1,3\}", {"answer_type": "set"}).kind == "wrong"
     assert grade("math", response, r"\{1,2\}").kind == "wrong"
 
 
@@ -75,7 +75,7 @@ def test_several_boxes_are_a_set_only_if_the_gold_answer_is_declared_one() -> No
 )  # fmt: skip
 def test_typed_gold_answers(label: object, answer_type: str, answer: str, kind: str) -> None:
     check_label("math", label, {"answer_type": answer_type})
-    assert grade("math", rf"\boxed{{{answer}}}", label, answer_type).kind == kind
+    assert grade("math", rf"\boxed{{{answer}}}", label, {"answer_type": answer_type}).kind == kind
 
 
 @pytest.mark.parametrize(
