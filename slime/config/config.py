@@ -13,6 +13,7 @@ from slime.config.groups.checkpoint import CheckpointFlags
 from slime.config.groups.cluster import ClusterFlags
 from slime.config.groups.data import DataFlags, QueueFlags
 from slime.config.groups.debug import DebugFlags
+from slime.config.groups.engine import EngineFlags
 from slime.config.groups.kernels import KernelFlags
 from slime.config.groups.model import ModelFlags
 from slime.config.groups.moe import MoeFlags
@@ -48,6 +49,7 @@ class Config(
     KernelFlags,
     ModelFlags,
     ServingFlags,
+    EngineFlags,
     WeightFlags,
     ObservabilityFlags,
     DebugFlags,
@@ -128,6 +130,7 @@ GROUPS: tuple[tuple[type, str, Text], ...] = (
     (KernelFlags, "kernels", Text("算子、融合与重叠", "Kernels, fusions and overlap")),
     (ModelFlags, "model", Text("模型构造与可训练参数", "Model and trainable parameters")),
     (ServingFlags, "serving", Text("推理服务（SGLang）", "Serving (SGLang)")),
+    (EngineFlags, "engine", Text("SGLang 的其他参数", "Further arguments of SGLang")),
     (WeightFlags, "weights", Text("权重同步", "Weight synchronisation")),
     (ObservabilityFlags, "observability", Text("指标", "Metrics")),
     (DebugFlags, "debug", Text("转储、调试与 CI", "Dumps, debugging and CI")),

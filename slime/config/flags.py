@@ -15,13 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from slime.config.underneath import underneath
+
 Source = Literal["slime", "megatron", "sglang", "own"]
 
 # The upstream version in which a flag of that source was read; ``since=`` of a single flag overrides it.
 FIRST_SEEN: Mapping[str, str] = {
     "slime": "624b824a",
     "megatron": "core 0.16.1",
-    "sglang": "0.5.15",
+    "sglang": "0.5.23",
     "own": "0.1.0",
 }
 NEWER_SLIME = "002fa9d6"
@@ -53,7 +55,9 @@ class Flag:
     ``type`` is the type of one value (``bool``, ``int``, ``float``, ``str`` or ``dict`` for a JSON object);
     ``many`` means the flag takes one or more values. ``minimum`` and ``maximum`` are inclusive, ``above`` is an
     exclusive lower limit. ``default`` is None when the flag is required or filled by derivation. ``runs`` is False
-    for a flag that the runtime does not honour yet; ``only`` lists, as text, the values that it runs today.
+    for a flag that the runtime does not honour yet; ``only`` lists, as text, the values that it runs today. ``sets``
+    names the fields of Megatron's or SGLang's configuration that the flag sets, ``system_default`` is the value that
+    the system underneath takes when ``default`` is None.
     """
 
     name: str
@@ -72,6 +76,8 @@ class Flag:
     source: Source
     since: str
     required: bool
+    sets: tuple[str, ...] = ()
+    system_default: Any = None
 
     @property
     def switch(self) -> bool:
@@ -134,7 +140,7 @@ def flag(
         "runs": runs,
         "only": None if only is None else tuple(value_text(value) for value in only),
         "source": source,
-        "since": since or FIRST_SEEN[source],
+        "since": since,
         "required": required,
         "name": name,
     }
@@ -213,7 +219,20 @@ def _build(item: dataclasses.Field[Any], annotation: Any, title: str) -> Flag:
     meta = dict(item.metadata)
     meta.pop("flag")
     name = meta.pop("name") or "--" + item.name.replace("_", "-")
-    return Flag(name=name, field=item.name, type=kind, many=many, default=item.default, group=title, **meta)
+    below = underneath(name, meta["source"])
+    meta["choices"] = meta["choices"] or below.choices
+    meta["since"] = meta["since"] or below.since or FIRST_SEEN[meta["source"]]
+    return Flag(
+        name=name,
+        field=item.name,
+        type=kind,
+        many=many,
+        default=item.default,
+        group=title,
+        sets=below.sets,
+        system_default=below.default,
+        **meta,
+    )
 
 
 def _value_type(annotation: Any) -> tuple[type, bool]:

@@ -10,6 +10,8 @@ from slime.config.config import REGISTRY
 from slime.config.errors import Problem
 from slime.config.flags import Flag, value_text
 from slime.config.refused import REFUSED
+from slime.config.sglang_table import EARLIER_NAMES, other_names
+from slime.config.underneath import SGLANG_PREFIX
 from slime.config.values import ValueProblem, from_texts
 
 COMMAND_LINE = "command line"
@@ -134,16 +136,27 @@ def unknown(name: str, origin: str) -> Problem:
         return Problem("cfg", f"{where}{name} is set by the runtime", REFUSED[name], (name,))
     if name == "--":
         return Problem("cfg", f"{where}a bare -- is not understood: every value belongs to a flag")
+    other = _other_name(name)
+    if other is not None:
+        return Problem("cfg", f"{where}{name} is called {other} here", f"write {other}", (name,))
     nearest = REGISTRY.nearest(name)
     hint = f"did you mean {nearest}?" if nearest else "slime train --help lists every flag"
     return Problem("cfg", f"{where}unknown flag {name}", hint, (name,))
 
 
+def _other_name(name: str) -> str | None:
+    """The registered name of an argument that SGLang also takes under ``name``, or took in an earlier version."""
+    argument = name.removeprefix(SGLANG_PREFIX)
+    known = {**other_names(), **EARLIER_NAMES}.get(argument) if argument != name else None
+    full = SGLANG_PREFIX + (known or "")
+    return full if full in REGISTRY else None
+
+
 def planned_problem(assignment: Assignment) -> Problem | None:
     """The problem of a flag or value that is registered but not run yet; None when it runs."""
     one, value = assignment.flag, assignment.value
-    if value is None or (one.switch and value is False and not one.runs):
-        return None  # the default, or a switch turned off: nothing is asked for
+    if value is None or (one.switch and value is False and not one.default):
+        return None  # the default, or a switch that is off anyway: nothing is asked for
     values = value if one.many else (value,)
     for item in values:
         if not one.planned(None if one.switch and item is True else value_text(item)):

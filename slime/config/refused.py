@@ -24,6 +24,19 @@ _SERVER = {
     "enable-return-routed-experts": "derived from --use-rollout-routing-replay",
     "disaggregation-mode": "derived from --prefill-num-servers or --sglang-config",
     "load-format": "weights come from --hf-checkpoint, then from the trainer",
+    "disaggregation-bootstrap-port": "a free port is chosen",
+    "engine-info-bootstrap-port": "a free port is chosen",
+    "encoder-bootstrap-port": "a free port is chosen",
+    "enable-draft-weights-cpu-backup": "derived from the placement",
+    "enable-weights-cpu-backup": "derived from the placement",
+    "use-ray": "the runtime places the engines itself",
+    "weight-version": "set at every weight update",
+    "api-key": "a secret on a command line is visible to everybody, and the engine listens for the runtime alone",
+    "admin-api-key": "a secret on a command line is visible to everybody, and the engine listens for the runtime alone",
+    "ssl-keyfile-password": "a secret on a command line is visible to everybody",
+    "disable-cuda-graph": "SGLang deprecates it: give --sglang-cuda-graph-backend-decode disabled and "
+    "--sglang-cuda-graph-backend-prefill disabled",
+    "monokernel-backend": "SGLang deprecates it: give --sglang-enable-amd-monokernel",
 }
 
 _DIMENSION = "model dimensions come from config.json of --hf-checkpoint, so they cannot disagree with it"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slime.config import REGISTRY, Config, ConfigError, HelpRequested, as_arguments, as_values, parse_args
+from slime.config import GROUP_TITLES, REGISTRY, Config, ConfigError, HelpRequested, as_arguments, as_values, parse_args
 from slime.config.flags import Flag
 from slime.config.parsing import Assignment, read_arguments
 from slime.config.refused import REFUSED
@@ -47,7 +47,7 @@ def sample_value(one: Flag) -> Any:
         return not one.default
     if one.choices is not None:
         legal = [choice for choice in one.choices if choice != one.default] or list(one.choices)
-        return legal[0]
+        return one.type(legal[0])
     if one.type is str:
         return "some/where"
     if one.type is dict:
@@ -58,21 +58,19 @@ def sample_value(one: Flag) -> Any:
     return one.type(number)
 
 
-@pytest.mark.parametrize("name", list(REGISTRY))
-@pytest.mark.parametrize("joined", [False, True], ids=["apart", "joined"])
-def test_every_flag_round_trips(name: str, joined: bool) -> None:
-    one = REGISTRY[name]
-    value = sample_value(one)
-    text = json.dumps(value) if one.type in (dict, bool) else str(value)
-    if joined:
-        words = [f"{name}={text}"]
-    elif one.switch:
-        words, value = [name], True
-    else:
-        words = [name, text]
-    found, problems = read_arguments(words)
-    assert problems == []
-    assert found == [Assignment(one, (value,) if one.many else value, "command line")]
+def words_of(one: Flag, value: Any) -> list[str]:
+    return [one.name] if one.switch else [one.name, json.dumps(value) if one.type is dict else str(value)]
+
+
+@pytest.mark.parametrize("group", GROUP_TITLES)
+def test_every_flag_round_trips(group: str) -> None:
+    for one in REGISTRY.groups()[group]:
+        value = sample_value(one)
+        whole = (value,) if one.many else value
+        text = json.dumps(value) if one.type in (dict, bool) else str(value)
+        assert read_arguments([f"{one.name}={text}"]) == ([Assignment(one, whole, "command line")], [])
+        apart = Assignment(one, True if one.switch else whole, "command line")
+        assert read_arguments(words_of(one, value)) == ([apart], [])
 
 
 def test_a_whole_configuration_round_trips() -> None:
@@ -175,12 +173,12 @@ def test_required_flags_are_named() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name, one in REGISTRY.items() if not one.runs])
-def test_a_planned_flag_is_refused_by_name(name: str) -> None:
-    one = REGISTRY[name]
-    value = sample_value(one)
-    words = [name] if one.switch else [name, json.dumps(value) if one.type is dict else str(value)]
-    assert f"{name} is planned: the runtime does not run it yet" in message(*words)
+@pytest.mark.parametrize("group", GROUP_TITLES)
+def test_a_planned_flag_is_refused_by_name(group: str) -> None:
+    planned = [one for one in REGISTRY.groups()[group] if not one.runs]
+    text = message(*[word for one in planned for word in words_of(one, sample_value(one))]) if planned else ""
+    for one in planned:
+        assert f"{one.name} is planned: the runtime does not run it yet" in text
 
 
 @pytest.mark.parametrize(

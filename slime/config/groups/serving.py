@@ -43,14 +43,12 @@ class ServingFlags:
         None,
         "引擎的权重精度；默认与训练端相同：CPU 上 float32，GPU 上 bfloat16",
         "precision of the engine's weights; by default the trainer's: float32 on a CPU, bfloat16 on a GPU",
-        choices=("auto", "half", "float16", "bfloat16", "float", "float32"),
         source="sglang",
     )
     sglang_attention_backend: str | None = flag(
         None,
         "引擎的注意力实现；CPU 上默认 torch_native",
         "attention of the engine; torch_native by default on a CPU",
-        choices=("torch_native", "flashinfer", "fa3", "triton", "dsa", "trtllm_mha", "trtllm_mla"),
         only=("torch_native", "triton"),
         source="sglang",
     )
@@ -58,7 +56,6 @@ class ServingFlags:
         None,
         "decode 阶段的 CUDA graph；disabled 为不用",
         "CUDA graphs of decoding; disabled uses none",
-        choices=("full", "breakable", "tc_piecewise", "disabled"),
         only=("full", "disabled"),
         source="sglang",
     )
@@ -66,7 +63,6 @@ class ServingFlags:
         None,
         "prefill 阶段的 CUDA graph；disabled 为不用",
         "CUDA graphs of prefilling; disabled uses none",
-        choices=("breakable", "tc_piecewise", "disabled"),
         only=("disabled",),
         source="sglang",
     )
@@ -77,7 +73,6 @@ class ServingFlags:
         None,
         "引擎的日志级别",
         "log level of the engine",
-        choices=("debug", "info", "warning", "error", "critical"),
         source="sglang",
     )
     sglang_watchdog_timeout: float | None = flag(
@@ -109,15 +104,12 @@ class ServingFlags:
         None,
         "引擎的专家通信",
         "all-to-all of the engine's experts",
-        choices=("none", "deepep", "mooncake"),
         source="sglang",
     )
     sglang_moe_runner_backend: str | None = planned(
         None, "引擎的专家计算", "kernel of the engine's experts", source="sglang"
     )
-    sglang_deepep_mode: str | None = planned(
-        None, "DeepEP 的模式", "mode of DeepEP", choices=("auto", "normal", "low_latency"), source="sglang"
-    )
+    sglang_deepep_mode: str | None = planned(None, "DeepEP 的模式", "mode of DeepEP", source="sglang")
     sglang_page_size: int | None = planned(
         None, "KV 缓存的页大小", "page size of the KV cache", minimum=1, source="sglang"
     )
@@ -125,7 +117,6 @@ class ServingFlags:
         None,
         "KV 缓存的精度",
         "precision of the KV cache",
-        choices=("auto", "fp8_e5m2", "fp8_e4m3", "bf16", "bfloat16"),
         source="sglang",
     )
     # Five names are those of SGLang 0.5.23. It was --nsa-decode-backend, --nsa-prefill-backend,
@@ -148,7 +139,6 @@ class ServingFlags:
         None,
         "混合模型的状态缓存策略",
         "state-cache strategy of hybrid models",
-        choices=("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"),
         source="sglang",
         since="0.5.23",
     )
@@ -156,7 +146,6 @@ class ServingFlags:
         None,
         "混合模型的状态精度",
         "precision of the state of hybrid models",
-        choices=("float32", "bfloat16", "float16"),
         source="sglang",
     )
     sglang_mamba_full_memory_ratio: float | None = planned(
@@ -174,7 +163,6 @@ class ServingFlags:
         None,
         "投机采样算法",
         "speculative decoding",
-        choices=("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM"),
         source="sglang",
     )
     sglang_speculative_num_steps: int | None = planned(
@@ -203,7 +191,6 @@ class ServingFlags:
         None,
         "PD 分离的传输",
         "transfer of PD disaggregation",
-        choices=("mooncake", "nixl", "ascend", "fake", "mori"),
         source="sglang",
     )
     sglang_disaggregation_ib_device: str | None = planned(
