@@ -23,6 +23,7 @@ copyright = "the slime contributors"
 language = "zh_CN" if _chinese else "en"
 root_doc = "index"
 exclude_patterns = ["_build", "**/.*"]
+templates_path = [str(ROOT / "docs/_templates")]
 nitpicky = True
 # Quotes only: a flag such as --recipe must keep both of its dashes.
 smartquotes_action = "q"

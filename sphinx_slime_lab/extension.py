@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sphinx_slime_lab import __version__, assets, config, mathml, nodes, twins, workbench
+from sphinx_slime_lab import __version__, assets, config, mathml, nodes, theme_words, twins, workbench
 from sphinx_slime_lab.directives import LabDirective, RecipeDirective
 from sphinx_slime_lab.domain import SlimeDomain, keep_undocumented
 from sphinx_slime_lab.languages import add_language_link
@@ -32,6 +32,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     mathml.register(app)
     app.connect("builder-inited", workbench.open_workbench)
     app.connect("builder-inited", assets.add_static_folder)
+    app.connect("builder-inited", theme_words.add_theme_words)
     app.connect("env-get-outdated", assets.outdated)
     app.connect("env-updated", assets.write_data)
     app.connect("env-updated", twins.write)

@@ -1,7 +1,7 @@
 """The link from a page to the same page of the other language, computed while the site is built.
 
-It is a plain relative link, so it works without JavaScript, under any prefix and from ``file://``. A page without
-a counterpart links to the other tree's home page and says so.
+It is a plain relative link, so it works without JavaScript, under any prefix and from ``file://``; a small script adds
+the place in the page. A page without a counterpart links to the other tree's home page and says so.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NAMES = {"zh": "中文", "en": "English"}
 NOTES = {"zh": "此页暂无中文版，前往中文首页", "en": "This page exists in Chinese only; go to the English home page"}
+SCRIPT = "slime-language.js"
 _BUILT_PAGES = ("genindex", "search")
 
 
@@ -36,6 +37,8 @@ def add_language_link(
     up = "../" * app.builder.get_target_uri(pagename).count("/")
     url = f"{up}{trees[other]['url'].strip('/')}/{app.builder.get_target_uri(target) or 'index.html'}"
     note = "" if exists else NOTES[other]
+    if exists:
+        app.add_js_file(SCRIPT, loading_method="defer")
     context["slime_language"] = {"lang": other, "url": url, "text": NAMES[other], "note": note}
 
 
