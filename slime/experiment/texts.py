@@ -14,7 +14,10 @@ from slime.experiment.expression import Value
 from slime.experiment.facts_schema import Words
 
 _SLOT = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}", re.ASCII)
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_CONTROL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 SHOWN_CHARACTERS = 64
 
@@ -71,7 +74,7 @@ def is_well_formed(text: str) -> bool:
 
 
 def clean(text: str) -> str:
-    """``text`` without control characters, line separators and invisible direction marks, and without outer spaces."""
+    """``text`` without control characters, line separators and what cannot be seen, and without outer spaces."""
     return _CONTROL.sub("", text).strip(" ")
 
 

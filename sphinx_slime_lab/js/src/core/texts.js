@@ -4,7 +4,8 @@
 /** @typedef {{zh: string, en: string}} Text */
 
 const SLOT = /\{([A-Za-z][A-Za-z0-9_]*)\}/g;
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const CONTROL =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 const LONE_SURROGATE = /[\ud800-\udfff]/gu;
 const SHOWN_CHARACTERS = 64;
 
@@ -44,7 +45,7 @@ export function isWellFormed(text) {
 }
 
 /**
- * Without control characters, line separators and invisible direction marks, and without outer spaces.
+ * Without control characters, line separators and what cannot be seen, and without outer spaces.
  * @param {string} text
  */
 export function clean(text) {
