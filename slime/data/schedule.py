@@ -1,14 +1,18 @@
 """Which rank trains on which sequence, in which step and micro-batch.
 
-Steps are cut by rollouts, ranks are balanced by tokens, micro-batches are filled up to a token budget, and every rank
-ends with the same number of micro-batches, because gradient and pipeline collectives run once for each.
+Steps are cut by rollouts, micro-batches are filled up to a budget of tokens, and every rank gets the same number of
+them, because gradient, expert and pipeline collectives run once for each.
 """
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import islice
+
+from slime.data.flops import SequenceCost
+from slime.data.micro_batches import fill_by_cost, fill_by_count, fill_by_tokens, split_until
+from slime.data.partition import karmarkar_karp
 
 
 class ScheduleError(ValueError):
@@ -25,6 +29,10 @@ class ScheduleOptions:
         max_tokens_per_gpu: token budget of a micro-batch (``--use-dynamic-batch-size``); None = `micro_batch_size`.
         context_parallel_size: ranks that share one sequence; the budget holds for each of them.
         micro_batch_size: sequences a micro-batch, when there is no token budget.
+        log_probs_max_tokens_per_gpu: token budget of a pass without gradients; None = `max_tokens_per_gpu`.
+        balance_data: share out micro-batches so that ranks have equal work, not in turn.
+        balance_by_flops: also cut micro-batches of equal work; needs a token budget.
+        cost: the work of a sequence.
     """
 
     dp_size: int
@@ -32,24 +40,36 @@ class ScheduleOptions:
     max_tokens_per_gpu: int | None = None
     context_parallel_size: int = 1
     micro_batch_size: int = 1
+    log_probs_max_tokens_per_gpu: int | None = None
+    balance_data: bool = False
+    balance_by_flops: bool = False
+    cost: SequenceCost = field(default_factory=SequenceCost)
+
+    @property
+    def budget(self) -> int | None:
+        """Tokens of a micro-batch over all ranks that share it; None without a limit."""
+        return None if self.max_tokens_per_gpu is None else self.max_tokens_per_gpu * self.context_parallel_size
 
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
     """One step: ``ranks[r][m]`` lists the samples of micro-batch m of rank r, by position in the input.
 
-    An empty list stands where a rank has fewer samples than others have micro-batches; the caller puts a muted copy.
+    An empty list stands where there are fewer samples than micro-batches; the caller puts a muted copy.
     """
 
     ranks: list[list[list[int]]]
 
 
-def plan_steps(lengths: list[int], rollout_ids: list[int], options: ScheduleOptions) -> list[StepPlan]:
-    """Cut samples into steps, ranks and micro-batches. The same input gives the same plan everywhere.
+def plan_steps(lengths: Sequence[int], rollout_ids: Sequence[int], options: ScheduleOptions) -> list[StepPlan]:
+    """Cut samples into steps, micro-batches and ranks. The same input gives the same plan everywhere.
 
     Rollouts keep their order of first appearance. ``len(rollouts) // global_batch_size`` steps (at least one) are made;
     a remainder joins the last step, so no sample is lost and no step is a small noisy one. The loss divides by the true
     count.
+
+    A sample above the token budget fits nowhere and is a micro-batch of its own: it must be trained, and cutting it
+    would change it. `oversize` lists such samples.
 
     Args:
         lengths: tokens of each sample, prompt included.
@@ -78,67 +98,81 @@ def plan_steps(lengths: list[int], rollout_ids: list[int], options: ScheduleOpti
     return plans
 
 
+def plan_log_probs(ranks: Sequence[Sequence[int]], options: ScheduleOptions) -> list[list[list[int]]]:
+    """Micro-batches of a pass without gradients over the sequences of each rank, the same number on every rank.
+
+    Args:
+        ranks: tokens of each sequence of each rank, at least one a rank.
+        options: sizes.
+
+    Returns:
+        ``plan[r][m]`` lists positions in ``ranks[r]``. Where a rank runs out, its shortest sequence stands again:
+        computing it twice changes nothing, and collectives need a partner.
+    """
+    limit = options.log_probs_max_tokens_per_gpu or options.max_tokens_per_gpu
+    plan = []
+    for lengths in ranks:
+        members = range(len(lengths))
+        if limit is None:
+            plan.append(fill_by_count(members, options.micro_batch_size))
+        else:
+            plan.append(fill_by_tokens(members, lengths, limit * options.context_parallel_size))
+    target = max(len(bins) for bins in plan)
+    for bins, lengths in zip(plan, ranks, strict=True):
+        split_until(bins, target, lengths)
+        shortest = min(range(len(lengths)), key=lengths.__getitem__)
+        bins[:] = [members or [shortest] for members in bins]
+    return plan
+
+
+def oversize(lengths: Sequence[int], options: ScheduleOptions) -> list[int]:
+    """Positions of the samples that exceed the token budget on their own."""
+    budget = options.budget
+    return [] if budget is None else [position for position, length in enumerate(lengths) if length > budget]
+
+
 def _check(options: ScheduleOptions) -> None:
-    for name in ("dp_size", "global_batch_size", "context_parallel_size", "micro_batch_size", "max_tokens_per_gpu"):
+    for name in (
+        "dp_size",
+        "global_batch_size",
+        "context_parallel_size",
+        "micro_batch_size",
+        "max_tokens_per_gpu",
+        "log_probs_max_tokens_per_gpu",
+    ):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise ScheduleError(f"{name} is {value}; it must be at least 1.")
+    if options.balance_by_flops and options.max_tokens_per_gpu is None:
+        raise ScheduleError("balance_by_flops cuts micro-batches by a token budget, and max_tokens_per_gpu is None.")
 
 
-def _plan_step(chosen: list[int], lengths: list[int], options: ScheduleOptions) -> StepPlan:
-    ranks = [_fill(own, lengths, options) for own in _balance(chosen, lengths, options.dp_size)]
-    target = max(len(bins) for bins in ranks)
-    for bins in ranks:
-        _split_until(bins, target, lengths)
-    return StepPlan(ranks)
+def _plan_step(chosen: list[int], lengths: Sequence[int], options: ScheduleOptions) -> StepPlan:
+    costs = [options.cost.of(length) for length in lengths]
+    if options.budget is None:
+        bins = fill_by_count(chosen, options.micro_batch_size)
+    elif options.balance_by_flops:
+        bins = fill_by_cost(chosen, lengths, costs, options.budget)
+    else:
+        bins = fill_by_tokens(chosen, lengths, options.budget)
+    split_until(bins, -(-len(bins) // options.dp_size) * options.dp_size, costs)
+    # Dearest first, so that micro-batches which run at the same time on all ranks take about as long.
+    bins.sort(key=lambda members: -sum(costs[position] for position in members))
+    return StepPlan(_share_out(bins, costs, options))
 
 
-def _balance(chosen: list[int], lengths: list[int], dp_size: int) -> list[list[int]]:
-    """Longest first onto the lightest rank, with equal counts (one more on the first ranks if they do not divide)."""
-    ranks: list[list[int]] = [[] for _ in range(dp_size)]
-    room = [len(chosen) // dp_size + (rank < len(chosen) % dp_size) for rank in range(dp_size)]
-    lightest = [(0, rank) for rank in range(dp_size)]
-    for position in sorted(chosen, key=lambda i: (-lengths[i], i)):
-        load, rank = heapq.heappop(lightest)
-        ranks[rank].append(position)
-        if len(ranks[rank]) < room[rank]:
-            heapq.heappush(lightest, (load + lengths[position], rank))
+def _share_out(bins: list[list[int]], costs: list[int], options: ScheduleOptions) -> list[list[list[int]]]:
+    if options.balance_data or options.balance_by_flops:
+        totals = [sum(costs[position] for position in members) for members in bins]
+        parts = karmarkar_karp(totals, options.dp_size, equal_count=True)
+    else:
+        parts = [list(range(rank, len(bins), options.dp_size)) for rank in range(options.dp_size)]
+    ranks = [[bins[number] for number in part] for part in parts]
+    for own in ranks:
+        # A muted copy is made of a rank's own sequence, so a rank cannot consist of empty micro-batches alone.
+        if not any(own):
+            donor = max(ranks, key=lambda other: sum(1 for members in other if members))
+            filled = next(at for at in reversed(range(len(donor))) if donor[at])
+            empty = own.index([])
+            donor[filled], own[empty] = own[empty], donor[filled]
     return ranks
-
-
-def _fill(own: list[int], lengths: list[int], options: ScheduleOptions) -> list[list[int]]:
-    """Micro-batches of one rank. `own` comes longest first, so first fit is first fit decreasing."""
-    if options.max_tokens_per_gpu is None:
-        size = options.micro_batch_size
-        return [own[i : i + size] for i in range(0, len(own), size)]
-    budget = options.max_tokens_per_gpu * options.context_parallel_size
-    bins: list[list[int]] = []
-    loads: list[int] = []
-    for position in own:
-        # A sample above the budget fits nowhere and sits alone: it must be trained, and cutting it would change it.
-        fit = next((i for i, load in enumerate(loads) if load + lengths[position] <= budget), None)
-        if fit is None:
-            bins.append([position])
-            loads.append(lengths[position])
-        else:
-            bins[fit].append(position)
-            loads[fit] += lengths[position]
-    return bins
-
-
-def _split_until(bins: list[list[int]], target: int, lengths: list[int]) -> None:
-    """Halve the heaviest divisible micro-batch until there are `target`; pad with empty ones if none divides."""
-    while len(bins) < target:
-        divisible = [i for i, members in enumerate(bins) if len(members) > 1]
-        if not divisible:
-            bins.append([])
-            continue
-        heaviest = max(divisible, key=lambda i: sum(lengths[position] for position in bins[i]))
-        halves: tuple[list[int], list[int]] = ([], [])
-        loads = [0, 0]
-        for position in sorted(bins[heaviest], key=lambda i: (-lengths[i], i)):
-            side = 0 if loads[0] <= loads[1] else 1
-            halves[side].append(position)
-            loads[side] += lengths[position]
-        bins[heaviest] = halves[0]
-        bins.append(halves[1])

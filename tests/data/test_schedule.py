@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slime.data.schedule import ScheduleError, ScheduleOptions, plan_steps
+from slime.data.flops import SequenceCost
+from slime.data.schedule import ScheduleError, ScheduleOptions, oversize, plan_log_probs, plan_steps
 
 
 @st.composite
@@ -16,17 +18,22 @@ def inputs(draw: Any) -> tuple[list[int], list[int], ScheduleOptions]:
     count = draw(st.integers(1, 60))
     lengths = draw(st.lists(st.integers(1, 40), min_size=count, max_size=count))
     rollouts = draw(st.lists(st.integers(0, 30), min_size=count, max_size=count))
+    budget = draw(st.none() | st.integers(10, 100))
     options = ScheduleOptions(
         dp_size=draw(st.integers(1, 4)),
         global_batch_size=draw(st.integers(1, 20)),
-        max_tokens_per_gpu=draw(st.none() | st.integers(10, 100)),
+        max_tokens_per_gpu=budget,
         context_parallel_size=draw(st.integers(1, 2)),
         micro_batch_size=draw(st.integers(1, 5)),
+        log_probs_max_tokens_per_gpu=draw(st.none() | st.integers(10, 200)),
+        balance_data=draw(st.booleans()),
+        balance_by_flops=budget is not None and draw(st.booleans()),
+        cost=SequenceCost(draw(st.integers(1, 50)), draw(st.integers(0, 3))),
     )
     return lengths, rollouts, options
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=400, deadline=None, derandomize=True)
 @given(inputs())
 def test_every_schedule_is_whole_equal_and_within_budget(case: tuple[list[int], list[int], ScheduleOptions]) -> None:
     lengths, rollouts, options = case
@@ -43,16 +50,64 @@ def test_every_schedule_is_whole_equal_and_within_budget(case: tuple[list[int], 
         step_rollouts = {rollouts[i] for rank in plan.ranks for bins in rank for i in bins}
         assert not step_rollouts & seen
         seen |= step_rollouts
-        sizes = [sum(len(bins) for bins in rank) for rank in plan.ranks]
-        assert max(sizes) - min(sizes) <= 1
-        assert min(sizes) >= 1
-        for rank in plan.ranks:
-            for bins in rank:
-                if options.max_tokens_per_gpu is None:
-                    assert len(bins) <= options.micro_batch_size
-                elif len(bins) > 1:
-                    budget = options.max_tokens_per_gpu * options.context_parallel_size
-                    assert sum(lengths[i] for i in bins) <= budget
+        assert all(any(rank) for rank in plan.ranks)
+        for bins in (bins for rank in plan.ranks for bins in rank):
+            if options.budget is None:
+                assert len(bins) <= options.micro_batch_size
+            else:
+                assert len(bins) <= 1 or sum(lengths[i] for i in bins) <= options.budget
+    large = [i for i in range(len(lengths)) if options.budget is not None and lengths[i] > options.budget]
+    assert oversize(lengths, options) == large
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(inputs())
+def test_micro_batches_are_no_more_than_first_fit_makes(case: tuple[list[int], list[int], ScheduleOptions]) -> None:
+    lengths, _, options = case
+    if options.budget is None or len(lengths) < options.dp_size:
+        return
+    (plan,) = plan_steps(lengths, [0] * len(lengths), options)
+    longest = max(*lengths, options.budget)
+    # No two micro-batches of first fit fit into one, so they are fewer than twice the tokens over the budget, plus one;
+    # then the number is raised to a multiple of the ranks.
+    most = -(-(2 * sum(lengths) // min(options.budget, longest) + 1) // options.dp_size)
+    assert len(plan.ranks[0]) <= most
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(inputs())
+def test_passes_for_log_probs_are_whole_equal_and_within_their_budget(
+    case: tuple[list[int], list[int], ScheduleOptions],
+) -> None:
+    lengths, _, options = case
+    ranks = [lengths[rank :: options.dp_size] for rank in range(options.dp_size)]
+    if not all(ranks):
+        return
+    plan = plan_log_probs(ranks, options)
+    assert len({len(bins) for bins in plan}) == 1
+    limit = options.log_probs_max_tokens_per_gpu or options.max_tokens_per_gpu
+    for own, bins in zip(ranks, plan, strict=True):
+        assert {i for members in bins for i in members} == set(range(len(own)))
+        assert all(bins)
+        for members in bins:
+            if limit is not None and len(members) > 1:
+                assert sum(own[i] for i in members) <= limit * options.context_parallel_size
+
+
+def test_balanced_ranks_do_equal_work() -> None:
+    """Long sequences cost more than their tokens: a rank with one of them gets fewer others."""
+    lengths = [(7919 * i) % 900 + 100 for i in range(256)] + [8000, 4000]
+    cost = SequenceCost(100, 1)
+    options = ScheduleOptions(4, 258, max_tokens_per_gpu=8192, balance_data=True, balance_by_flops=True, cost=cost)
+
+    def spread(chosen: ScheduleOptions) -> float:
+        (plan,) = plan_steps(lengths, list(range(258)), chosen)
+        work = [sum(cost.of(lengths[i]) for bins in rank for i in bins) for rank in plan.ranks]
+        return max(work) / (sum(work) / len(work))
+
+    in_turn = spread(replace(options, balance_data=False, balance_by_flops=False))
+    assert spread(replace(options, balance_by_flops=False)) < in_turn
+    assert in_turn > 1.3
 
 
 def test_the_usual_round_is_one_step_of_few_full_micro_batches() -> None:
