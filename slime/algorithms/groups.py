@@ -9,7 +9,7 @@ deviation: Liu et al., "Understanding R1-Zero-Like Training", arXiv:2503.20783.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -25,16 +25,31 @@ class GroupStatistics:
     std: float
 
 
-def group_statistics(rewards: Sequence[float]) -> GroupStatistics:
-    """The statistics of one group. Raises ``ValueError`` for an empty one."""
+def group_statistics(rewards: Sequence[float], weights: Sequence[float] | None = None) -> GroupStatistics:
+    """The statistics of one group.
+
+    Args:
+        rewards: one a sample.
+        weights: one a sample; None = 1 each. A trajectory that came in k pieces counts once when each piece has 1/k.
+
+    Raises:
+        ValueError: there are no rewards.
+    """
     if not rewards:
         raise ValueError("a group has no rewards; its mean is undefined.")
-    mean = math.fsum(rewards) / len(rewards)
-    squares = math.fsum((reward - mean) ** 2 for reward in rewards)
-    return GroupStatistics(mean, math.sqrt(squares / max(len(rewards) - 1, 1)))
+    own = [1.0] * len(rewards) if weights is None else weights
+    size = math.fsum(own)
+    mean = math.fsum(weight * reward for weight, reward in zip(own, rewards, strict=True)) / size
+    squares = math.fsum(weight * (reward - mean) ** 2 for weight, reward in zip(own, rewards, strict=True))
+    return GroupStatistics(mean, math.sqrt(squares / max(size - 1, 1)))
 
 
-def group_advantages(rewards: Sequence[float], groups: Sequence[Hashable], normalize_std: bool = True) -> list[float]:
+def group_advantages(
+    rewards: Sequence[float],
+    groups: Sequence[Hashable],
+    normalize_std: bool = True,
+    weights: Sequence[float] | None = None,
+) -> list[float]:
     """Subtract each group's mean and divide by its sample standard deviation.
 
     ``A_i = (r_i - mean_g) / (std_g + 1e-6)``. Statistics are those of the true group of each sample, so groups of
@@ -45,6 +60,7 @@ def group_advantages(rewards: Sequence[float], groups: Sequence[Hashable], norma
         rewards: one a sample.
         groups: one a sample; samples with the same entry are one group.
         normalize_std: False leaves out the division.
+        weights: see `group_statistics`.
 
     Returns:
         One advantage a sample, in the order of `rewards`.
@@ -54,10 +70,13 @@ def group_advantages(rewards: Sequence[float], groups: Sequence[Hashable], norma
     """
     if len(rewards) != len(groups):
         raise ValueError(f"there are {len(rewards)} rewards and {len(groups)} groups; each sample has one of both.")
-    members: dict[Hashable, list[float]] = {}
-    for reward, group in zip(rewards, groups, strict=True):
-        members.setdefault(group, []).append(reward)
-    statistics = {group: group_statistics(own) for group, own in members.items()}
+    own = [1.0] * len(rewards) if weights is None else weights
+    members: dict[Hashable, tuple[list[float], list[float]]] = {}
+    for reward, group, weight in zip(rewards, groups, own, strict=True):
+        kept = members.setdefault(group, ([], []))
+        kept[0].append(reward)
+        kept[1].append(weight)
+    statistics = {group: group_statistics(*kept) for group, kept in members.items()}
     advantages = []
     for reward, group in zip(rewards, groups, strict=True):
         centred = reward - statistics[group].mean
@@ -65,7 +84,9 @@ def group_advantages(rewards: Sequence[float], groups: Sequence[Hashable], norma
     return advantages
 
 
-def leave_one_out(rewards: Sequence[float], groups: Sequence[Hashable]) -> list[float]:
+def leave_one_out(
+    rewards: Sequence[float], groups: Sequence[Hashable], weights: Sequence[float] | None = None
+) -> list[float]:
     """RLOO: subtract the mean reward of the *other* answers to the same prompt.
 
     ``A_i = r_i - sum_{j != i} r_j / (n - 1) = n / (n - 1) (r_i - mean)``: a baseline that does not depend on answer i,
@@ -74,8 +95,10 @@ def leave_one_out(rewards: Sequence[float], groups: Sequence[Hashable]) -> list[
 
     Args, returns, raises: as in `group_advantages`.
     """
-    sizes = Counter(groups)
-    centred = group_advantages(rewards, groups, normalize_std=False)
+    sizes: defaultdict[Hashable, float] = defaultdict(float)
+    for group, weight in zip(groups, [1.0] * len(groups) if weights is None else weights, strict=True):
+        sizes[group] += weight
+    centred = group_advantages(rewards, groups, normalize_std=False, weights=weights)
     return [
         value * sizes[group] / (sizes[group] - 1) if sizes[group] > 1 else 0.0
         for value, group in zip(centred, groups, strict=True)
@@ -88,6 +111,7 @@ def shape_rewards(
     estimator: str,
     normalize_std: bool = True,
     normalize: bool = True,
+    weights: Sequence[float] | None = None,
 ) -> list[float]:
     """The scalar of each sequence from which its estimator makes advantages of tokens.
 
@@ -103,5 +127,5 @@ def shape_rewards(
     if not normalize or estimator in ("reinforce_plus_plus", "ppo"):
         return [float(reward) for reward in rewards]
     if estimator == "rloo":
-        return leave_one_out(rewards, groups)
-    return group_advantages(rewards, groups, normalize_std and estimator != "reinforce_plus_plus_baseline")
+        return leave_one_out(rewards, groups, weights)
+    return group_advantages(rewards, groups, normalize_std and estimator != "reinforce_plus_plus_baseline", weights)

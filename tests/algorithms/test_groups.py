@@ -80,3 +80,12 @@ def test_no_tensor_library_is_loaded() -> None:
     code = "import sys, slime.algorithms.groups; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_trajectory_in_pieces_counts_once() -> None:
+    """Three trajectories with rewards 1, 0, 0, the first in four pieces: as if it were one sample."""
+    rewards, weights = [1.0] * 4 + [0.0, 0.0], [0.25] * 4 + [1.0, 1.0]
+    for estimator in ("grpo", "rloo", "reinforce_plus_plus_baseline"):
+        whole = shape_rewards([1.0, 0.0, 0.0], [0] * 3, estimator)
+        found = shape_rewards(rewards, [0] * 6, estimator, weights=weights)
+        assert found == pytest.approx([whole[0]] * 4 + whole[1:])
