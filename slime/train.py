@@ -12,8 +12,8 @@ import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slime.config import Config, ConfigError, HelpRequested, parse_args
-from slime.config.dry_run import render_dry_run, write_dry_run
+from slime.config import Config, ConfigError, HelpRequested, NotYetRun, parse_args
+from slime.config.command import show_dry_run
 from slime.config.paths import with_absolute_paths
 from slime.config.preflight import preflight
 
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 def main(words: Sequence[str]) -> int:
     """Run `slime train`; returns the exit status: 0 done, 1 failed while running, 2 refused before anything started."""
     try:
-        config = parse_args(words)
+        try:
+            config = parse_args(words)
+        except NotYetRun as error:
+            if not error.config.dry_run:
+                raise
+            return show_dry_run(error.config, error.problems)
         if config.dry_run:
-            print(render_dry_run(config))
-            if config.dry_run_json is not None:
-                write_dry_run(config, config.dry_run_json)
-            return 0
+            return show_dry_run(config)
         check(config)
     except HelpRequested as request:
         print(request)
@@ -70,11 +72,12 @@ def run(config: Config) -> int:
     settle_authentication()
     from slime.cluster.session import RaySession
     from slime.data.rows import PromptFileError
-    from slime.rollout.setup import TokenizerError, prepare
+    from slime.rollout.errors import SetupError
+    from slime.rollout.setup import prepare
 
     try:
         setup = prepare(config)
-    except (PromptFileError, TokenizerError) as error:
+    except (PromptFileError, SetupError) as error:
         print(f"slime train: {error}", file=sys.stderr)
         return 2
     try:
@@ -107,11 +110,9 @@ async def train(config: Config, setup: RolloutSetup) -> None:
     # Imported here, because torch and Ray take seconds, and --help and --dry-run need neither.
     from slime.cluster.cluster import Cluster
     from slime.data.batch import build_train_batches
-    from slime.observability.metrics import rollout_metrics
     from slime.observability.report import BEFORE_TRAINING, Report
     from slime.rewards.pool import GraderPool
-    from slime.rollout.evaluate import evaluate
-    from slime.rollout.generate import generate_rollout
+    from slime.rollout.rounds import Rollouts
 
     with (
         GraderPool(workers=1 if config.device == "cpu" else 4) as grader,
@@ -119,17 +120,17 @@ async def train(config: Config, setup: RolloutSetup) -> None:
     ):
         for note in setup.notes:
             report.note(note)
-        report.note(f"{len(setup.source.dataset)} prompts; starting {config.num_engines} engine(s) and the trainer")
+        report.note(f"starting {config.num_engines} engine(s) and the trainer")
         async with Cluster(config) as cluster:
             report.note(f"ready; weights from {cluster.loaded.source}; logs of the engines in {cluster.log_folder}")
             if cluster.loaded.data_cursor:
                 setup.source.load_state_dict(cluster.loaded.data_cursor)
 
+            rollouts = Rollouts(setup, cluster.client, grader, report.note)
+
             async def held_out(round_id: int) -> None:
-                for name, dataset in setup.evaluations.items():
-                    work = evaluate(cluster.client, dataset, grader, setup.decode, setup.evaluation, name, report.note)
-                    result = await cluster.supervise(work)
-                    report.evaluation(round_id, name, result.mean, result.standard_error, result.truncated_ratio)
+                for scores in await cluster.supervise(rollouts.evaluate(round_id)):
+                    report.evaluation(round_id, scores)
 
             await cluster.sync_weights()
             if cluster.start_round == 0 and config.eval_interval and not config.skip_eval_before_train:
@@ -138,14 +139,10 @@ async def train(config: Config, setup: RolloutSetup) -> None:
             report.start(cluster.start_round)
             for round_id in range(cluster.start_round, config.num_rollout):
                 with report.timed("rollout"):
-                    rollout = await cluster.supervise(
-                        generate_rollout(
-                            cluster.client, setup.source, grader, setup.decode, setup.rollout, round_id, report.note
-                        )
-                    )
-                report.add(rollout_metrics(rollout.groups, cluster.weight_version))
+                    rollout = await cluster.supervise(rollouts.generate(round_id, cluster.weight_version))
+                report.add(rollout.metrics)
                 with report.timed("train"):
-                    batches = build_train_batches(rollout.groups, setup.batch, round_id)
+                    batches = build_train_batches(rollout.samples, setup.batch, round_id)
                     report.add(await cluster.train(batches), "train/")
                 if config.save and due(config.save_interval or config.num_rollout, round_id, config.num_rollout):
                     with report.timed("save_model"):

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from slime.config.config import GROUP_TITLES, REGISTRY, Config, EvalDataset
-from slime.config.dry_run import dry_run, render_dry_run, write_dry_run
+from slime.config.dry_run import dry_run, write_dry_run
+from slime.config.dry_run_text import render_dry_run
 from slime.config.errors import ConfigError, HelpRequested, Problem
 from slime.config.flags import Flag, Registry, Text, flag
 from slime.config.preflight import preflight
-from slime.config.resolve import as_arguments, as_values, make_config, parse_args
+from slime.config.resolve import NotYetRun, as_arguments, as_values, make_config, parse_args
 
 __all__ = [
     "GROUP_TITLES",
@@ -20,6 +21,7 @@ __all__ = [
     "EvalDataset",
     "Flag",
     "HelpRequested",
+    "NotYetRun",
     "Problem",
     "Registry",
     "Text",

@@ -1,4 +1,4 @@
-"""``slime check``: find what is wrong with a run before it starts."""
+"""``slime check``, which finds what is wrong with a run before it starts, and ``slime train --dry-run``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from slime.config.config import Config
+from slime.config.dry_run import dry_run, write_dry_run
+from slime.config.dry_run_text import render_dry_run
 from slime.config.errors import ConfigError, HelpRequested, Problem
 from slime.config.preflight import LEVELS, preflight
 from slime.config.resolve import parse_args
@@ -64,6 +67,21 @@ def check(words: Sequence[str], dimensions_of: DimensionsOf | None = None) -> in
         errors = sum(problem.severity == "error" for problem in problems)
         print(f"slime check: {', '.join(levels)}: {errors} errors, {len(problems) - errors} warnings")
     return 1 if any(problem.severity == "error" for problem in problems) else 0
+
+
+def show_dry_run(config: Config, planned: Sequence[Problem] = ()) -> int:
+    """Print the dry run, write ``--dry-run-json``, return the exit status: 2 when something is not run yet, else 0.
+
+    Raises:
+        ConfigError: the groups of engines do not add up, or the file cannot be written.
+    """
+    document = dry_run(config, planned)
+    print(render_dry_run(document))
+    if config.dry_run_json is not None:
+        write_dry_run(document, config.dry_run_json)
+    if planned:
+        print(f"slime train: {len(planned)} of these settings are not run yet; they stand last above", file=sys.stderr)
+    return 2 if planned else 0
 
 
 def _split(words: Sequence[str]) -> tuple[tuple[str, ...], bool, list[str]]:

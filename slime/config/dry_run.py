@@ -1,78 +1,80 @@
-"""``--dry-run``: what a run would do, as data and as text, without a GPU and without starting anything."""
+"""``--dry-run``: what a run would do, as data, without a GPU and without starting anything."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from slime.config.config import GROUP_TITLES, REGISTRY, Config
-from slime.config.errors import ConfigError
-from slime.config.flags import Flag, value_text
+from slime.config.config import REGISTRY, Config
+from slime.config.errors import ConfigError, Problem
+from slime.config.layout import Device, devices, processes
 from slime.config.validate import validate
 
+SCHEMA = 2
 
-def dry_run(config: Config) -> dict[str, Any]:
+
+def dry_run(config: Config, planned: Sequence[Problem] = ()) -> dict[str, Any]:
     """The resolved configuration, processes, devices and derived numbers of a run, JSON-ready.
 
-    ``configuration`` maps each flag to ``{"value", "origin"}``; ``processes`` lists kinds with their count and GPUs
-    each; ``devices`` has one entry a GPU (on a CPU: a process slot) with the train rank and the engine on it;
-    ``derived`` holds numbers; ``warnings`` what is legal but odd.
+    Args:
+        config: the resolved configuration.
+        planned: what it asks for that the runtime does not run yet.
+
+    Returns:
+        ``configuration`` maps each flag to ``{"value", "origin"}``, where the origin is ``default``, ``derived``,
+        ``command line`` or ``FILE:LINE``; ``processes`` lists kinds with their count and GPUs each; ``devices`` has one
+        entry a GPU (on a CPU: a process slot) with its node, the train rank with its coordinates, and the engine;
+        ``derived`` holds numbers; ``planned`` what is not run yet; ``warnings`` what is legal but odd.
+
+    Raises:
+        ConfigError: the groups of engines do not add up.
     """
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "configuration": {
             one.name: {"value": _plain(getattr(config, one.field)), "origin": config.origins.get(one.field, "default")}
             for one in REGISTRY.values()
         },
-        "processes": processes(config),
-        "devices": devices(config),
+        "processes": [asdict(item) for item in processes(config)],
+        "devices": [device_entry(item) for item in devices(config)],
         "derived": derived_numbers(config),
+        "planned": [problem.message for problem in planned],
         "warnings": [str(problem) for problem in validate(config) if problem.severity == "warning"],
     }
 
 
-def processes(config: Config) -> list[dict[str, Any]]:
-    """Kinds of processes, how many of each, GPUs of each. On a CPU a GPU stands for a process slot."""
-    found: list[dict[str, Any]] = [
-        {"process": "driver", "count": 1, "gpus": 0},
-        {"process": "trainer", "count": config.train_gpus, "gpus": 1},
-    ]
-    if config.num_engines:
-        found.append({"process": "engine", "count": config.num_engines, "gpus": config.rollout_num_gpus_per_engine})
-    return found
+def device_entry(item: Device) -> dict[str, Any]:
+    """One device as flat data: ``train_rank`` and the four coordinates are None where nothing trains."""
+    train = asdict(item.train) if item.train else dict.fromkeys(("rank", *COORDINATES))
+    return {
+        "device": item.device,
+        "node": item.node,
+        "gpu": item.gpu,
+        "train_rank": train["rank"],
+        **{f"{name}_rank": train[name] for name in COORDINATES},
+        "engine": item.engine,
+        "engine_rank": item.engine_rank,
+        "engine_kind": item.kind,
+    }
 
 
-def devices(config: Config) -> list[dict[str, Any]]:
-    """One entry a device: its number, its train rank or None, its engine or None.
-
-    Colocated, engines share the devices of the trainer from device 0 on; otherwise they follow after them.
-    """
-    offset = 0 if config.colocate else config.train_gpus
-    total = max(config.train_gpus, offset + config.rollout_num_gpus)
-    found = []
-    for device in range(total):
-        slot = device - offset
-        serves = 0 <= slot < config.rollout_num_gpus
-        found.append(
-            {
-                "device": device,
-                "train_rank": device if device < config.train_gpus else None,
-                "engine": slot // config.rollout_num_gpus_per_engine if serves else None,
-            }
-        )
-    return found
+COORDINATES = ("tensor", "context", "data", "pipeline", "expert")
 
 
 def derived_numbers(config: Config) -> dict[str, Any]:
     """Parallel and batch arithmetic. Samples and tokens unless the name says otherwise."""
     per_rank = config.global_batch_size // config.data_parallel_size
     low, high = micro_batches(config, per_rank)
+    placed = devices(config)
     return {
         "train_gpus": config.train_gpus,
         "rollout_gpus": config.rollout_num_gpus,
-        "total_gpus": len(devices(config)),
-        "engines": config.num_engines,
+        "total_gpus": len(placed),
+        "nodes": max(item.node for item in placed) + 1,
+        "engines": len({item.engine for item in placed} - {None}),
         "model_parallel_size": config.model_parallel_size,
         "data_parallel_size": config.data_parallel_size,
         "samples_per_rollout": config.samples_per_rollout,
@@ -117,36 +119,12 @@ def _saves(config: Config) -> int:
     return 1 if config.save_interval is None else -(-config.num_rollout // config.save_interval)
 
 
-def render_dry_run(config: Config) -> str:
-    """The dry run as text for a terminal."""
-    data = dry_run(config)
-    lines = ["resolved configuration (what is not listed keeps its default):"]
-    for group, flags in REGISTRY.groups().items():
-        shown = [one for one in flags if one.field in config.origins]
-        if shown:
-            lines.append(f"  {GROUP_TITLES[group].en}")
-            lines.extend(f"    {_setting(config, one)}" for one in shown)
-    lines.append("processes:")
-    for item in data["processes"]:
-        noun = "process slot" if config.device == "cpu" else "GPU"
-        share = f", {item['gpus']} {noun}{'s' if item['gpus'] > 1 else ''} each" if item["gpus"] else ""
-        lines.append(f"    {item['count']} x {item['process']}{share}")
-    lines.append("devices:")
-    lines.extend(f"    {text}" for text in _device_lines(data["devices"]))
-    lines.append("derived:")
-    for name, value in data["derived"].items():
-        text = f"{value['least']} to {value['most']}" if isinstance(value, dict) else str(value)
-        lines.append(f"    {name.replace('_', ' ')}: {text}")
-    lines.extend(f"warning: {text}" for text in data["warnings"])
-    return "\n".join(lines)
-
-
-def write_dry_run(config: Config, path: str) -> None:
-    """Write the dry run as JSON. Raises ConfigError when the file cannot be written, or is something else."""
+def write_dry_run(document: Mapping[str, Any], path: str) -> None:
+    """Write a dry run as JSON. Raises ConfigError when the file cannot be written, or is something else."""
     try:
         if Path(path).exists() and not _is_dry_run(Path(path)):
             raise ConfigError(f"--dry-run-json {path} exists and is no earlier dry run; name another file")
-        Path(path).write_text(json.dumps(dry_run(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        Path(path).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--dry-run-json {path} cannot be written: {error.strerror}") from None
 
@@ -158,41 +136,7 @@ def _is_dry_run(path: Path) -> bool:
         found = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and {"schema", "configuration", "derived"} <= found.keys()
-
-
-def _setting(config: Config, one: Flag) -> str:
-    value = getattr(config, one.field)
-    text = " ".join(value_text(item) for item in value) if isinstance(value, tuple) else value_text(value)
-    return f"{one.name} {text}    ({config.origins[one.field]})"
-
-
-def _device_lines(entries: list[dict[str, Any]]) -> list[str]:
-    """Neighbouring devices with the same engine become one line: ``0-7: train ranks 0-7, engine 0``."""
-    runs: list[list[dict[str, Any]]] = []
-    for entry in entries:
-        last = runs[-1][-1] if runs else None
-        alike = last is not None and (last["engine"], last["train_rank"] is None) == (
-            entry["engine"],
-            entry["train_rank"] is None,
-        )
-        if alike:
-            runs[-1].append(entry)
-        else:
-            runs.append([entry])
-    return [f"{_span(run, 'device')}: {_use(run)}" for run in runs]
-
-
-def _use(run: list[dict[str, Any]]) -> str:
-    parts = [] if run[0]["train_rank"] is None else [f"train rank {_span(run, 'train_rank')}"]
-    if run[0]["engine"] is not None:
-        parts.append(f"engine {run[0]['engine']}")
-    return ", ".join(parts) or "idle"
-
-
-def _span(run: list[dict[str, Any]], key: str) -> str:
-    first, last = run[0][key], run[-1][key]
-    return str(first) if first == last else f"{first}-{last}"
+    return isinstance(found, dict) and {"schema", "configuration", "derived"} <= set(found)
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,8 @@ class Problem:
 
     ``level`` is the preflight level that found it (``cfg``, ``hf``, ``data`` or ``host``), ``message`` says what
     failed with its numbers and why, ``hint`` names the nearest legal values. ``flags`` are the flags involved.
-    A problem of severity ``warning`` stops nothing.
+    A problem of severity ``warning`` stops nothing. ``rule`` is the id of the preflight rule that found it; what
+    cannot be read at all breaks no rule.
     """
 
     level: Level
@@ -24,9 +25,10 @@ class Problem:
     hint: str = ""
     flags: tuple[str, ...] = ()
     severity: Severity = "error"
+    rule: str = ""
 
     def __str__(self) -> str:
-        text = f"[{self.level}] {self.message}"
+        text = f"[{' '.join(filter(None, (self.level, self.rule)))}] {self.message}"
         return f"{text} ({self.hint})" if self.hint else text
 
 

@@ -23,12 +23,24 @@ from slime.config.parsing import (
 from slime.config.validate import validate
 from slime.config.values import ValueProblem, from_data
 
+# Rules that say what the runtime does not run yet, where no single flag is planned.
+NOT_YET_RULES = frozenset({"gpu-run"})
+
+
+class NotYetRun(ConfigError):
+    """Everything fits together, but the runtime does not run some of it yet; ``config`` is the resolved run."""
+
+    def __init__(self, config: Config, problems: Sequence[Problem]) -> None:
+        super().__init__(problems)
+        self.config = config
+
 
 def parse_args(argv: Sequence[str]) -> Config:
     """Turn the words after ``slime train`` into a resolved configuration.
 
     Files and flags are merged in the order in which they stand, later ones win; then derived values are filled;
-    then everything is checked. Raises ConfigError with every problem found, HelpRequested for ``--help``.
+    then everything is checked. Raises ConfigError with every problem found, HelpRequested for ``--help``, and
+    NotYetRun when all that stands against the run is that the runtime does not run a flag or a value yet.
     """
     if any(word in HELP for word in argv):
         raise HelpRequested(help_text(language()))
@@ -75,10 +87,14 @@ def _resolve(merged: Sequence[Assignment], problems: list[Problem]) -> Config:
     # default or what is derived from it.
     if not missing and not problems:
         config = derive(config)
-        problems = [one for one in validate(config) if one.severity == "error"]
-    problems = [*problems, *missing, *planned]
+        errors = [one for one in validate(config) if one.severity == "error"]
+        planned = [*planned, *(one for one in errors if one.rule in NOT_YET_RULES)]
+        problems = [one for one in errors if one.rule not in NOT_YET_RULES]
+    problems = [*problems, *missing]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError([*problems, *planned])
+    if planned:
+        raise NotYetRun(config, planned)
     return config
 
 

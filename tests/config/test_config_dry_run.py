@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from slime.config import REGISTRY, Config, ConfigError, dry_run, render_dry_run, write_dry_run
-from slime.config.dry_run import devices, micro_batches
+from slime.config.dry_run import micro_batches
 from slime.train import due
-
-
-def test_colocated_engines_share_the_training_devices(small: Callable[..., Config]) -> None:
-    assert devices(small(actor_num_gpus_per_node=2)) == [
-        {"device": 0, "train_rank": 0, "engine": 0},
-        {"device": 1, "train_rank": 1, "engine": 1},
-    ]
-
-
-def test_separate_engines_follow_the_training_devices(small: Callable[..., Config]) -> None:
-    config = small(colocate=False, actor_num_gpus_per_node=2, rollout_num_gpus=3)
-    assert [(item["train_rank"], item["engine"]) for item in devices(config)] == [
-        (0, None), (1, None), (None, 0), (None, 1), (None, 2),
-    ]  # fmt: skip
-
-
-def test_engines_of_several_gpus() -> None:
-    config = Config(actor_num_gpus_per_node=4, rollout_num_gpus=4, rollout_num_gpus_per_engine=2, colocate=True)
-    assert [item["engine"] for item in devices(config)] == [0, 0, 1, 1]
 
 
 def test_the_numbers(small: Callable[..., Config]) -> None:
@@ -101,21 +83,22 @@ def test_dynamic_micro_batches_stay_in_their_bounds(small: Callable[..., Config]
 
 
 def test_the_text_shows_what_was_given_and_from_where(small: Callable[..., Config]) -> None:
-    text = render_dry_run(small(lr=4e-4, max_tokens_per_gpu=100))
+    text = render_dry_run(dry_run(small(lr=4e-4, max_tokens_per_gpu=100)))
     assert "    --lr 0.0004    (call)" in text
     assert "    --global-batch-size 32    (derived)" in text
-    assert "    0: train rank 0, engine 0" in text
-    assert "warning: [cfg] --max-tokens-per-gpu 100 has no effect" in text
+    assert "process slots:\n    node  GPU  train rank  TP  CP  DP  PP  EP  engine" in text
+    assert "\n    0     0    0           0   0   0   0   0   0, rank 0\n" in text
+    assert re.search(r"warning: \[cfg.*\] --max-tokens-per-gpu 100 has no effect", text)
 
 
 def test_the_file_holds_every_flag(small: Callable[..., Config], tmp_path: Path) -> None:
     path = tmp_path / "dry.json"
-    write_dry_run(small(), str(path))
+    write_dry_run(dry_run(small()), str(path))
     data = json.loads(path.read_text())
     assert set(data["configuration"]) == set(REGISTRY)
     assert data["configuration"]["--lr"] == {"value": 1e-06, "origin": "default"}
     with pytest.raises(ConfigError, match="cannot be written"):
-        write_dry_run(small(), str(tmp_path / "absent" / "dry.json"))
+        write_dry_run(dry_run(small()), str(tmp_path / "absent" / "dry.json"))
 
 
 @pytest.mark.parametrize("content", ["notes", "{}", '{"schema": 1}', "[" * 100_000])
@@ -125,9 +108,9 @@ def test_the_file_is_not_written_over_something_else(
     path = tmp_path / "dry.json"
     path.write_text(content)
     with pytest.raises(ConfigError, match="exists and is no earlier dry run"):
-        write_dry_run(small(), str(path))
+        write_dry_run(dry_run(small()), str(path))
     assert path.read_text() == content
     path.unlink()
-    write_dry_run(small(), str(path))
-    write_dry_run(small(lr=1.0), str(path))
+    write_dry_run(dry_run(small()), str(path))
+    write_dry_run(dry_run(small(lr=1.0)), str(path))
     assert json.loads(path.read_text())["configuration"]["--lr"]["value"] == 1.0
