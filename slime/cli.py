@@ -44,6 +44,12 @@ def _tiny(words: Sequence[str]) -> int:
     return _with_parser("tiny", command, words)
 
 
+def _grade(words: Sequence[str]) -> int:
+    from slime.rewards import command
+
+    return _with_parser("grade", command, words)
+
+
 def _check(words: Sequence[str]) -> int:
     from slime.config.command import check
     from slime.train import recipe_dimensions
@@ -61,6 +67,7 @@ COMMANDS: dict[str, Command] = {
     "train": Command("run an experiment: generate, train, synchronise, evaluate", _train),
     "check": Command("find what is wrong with a run before it starts", _check),
     "convert": Command("turn a checkpoint from Hugging Face to Megatron or back", _convert),
+    "grade": Command("grade responses in a file", _grade),
     "tiny": Command("make the small model, its tokenizer and its data", _tiny),
     "lab": Command("check and render experiments of the lab", _lab),
 }

@@ -13,13 +13,18 @@ REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, replacement in (
         (r"\\left(?![a-zA-Z])|\\right(?![a-zA-Z])|\\displaystyle(?![a-zA-Z])|\\big[lr]?(?![a-zA-Z])", ""),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
-        (r"(?<=\d)(?:\\,|\{,\}|\\!,|,\\!|\\ )(?=\d{3}(?!\d))", ","),
+        (r"(?<=\d)(?:\\,|\{,\}|\\!,\\!|\\!,|,\\!|\\ )(?=\d{3}(?!\d))", ","),
+        (r"^~(?=\s*[-+\d.])", r"\\sim "),
         (r"(?<!\\)\\[,;:! ]|~|\\quad|\\qquad|[\s\u00a0]+", " "),
         (r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![a-zA-Z])", r" \\text{degree}"),
         (r"\\mathrm\s*\{\s*e\s*\}", "e"),
         (r"\\(?:mathrm|textbf|textit|textrm|mbox|mathbf|texttt|textsf)\s*\{", r"\\text{"),
+        (r"≈|\\(?:approxeq|thickapprox|simeq)(?![a-zA-Z])", r"\\approx "),
         (r"\\(?:le|leqslant)(?![a-zA-Z])", r"\\leq"),
         (r"\\(?:ge|geqslant)(?![a-zA-Z])", r"\\geq"),
+        (r"\\(?:varnothing|emptyset)(?![a-zA-Z])", r"\\{\\}"),
+        (r"\{([^{}]*)\\over(?![a-zA-Z])([^{}]*)\}", r"\\frac{\1}{\2}"),
+        (r"\\log_\s*(\d)", r"\\log_{\1}"),
         (r"\*\*", "^"),
         (r"(?<![\\*])\*(?!\*)", r"\\cdot "),
         (r"(?<![\\a-zA-Z])sqrt(?![a-zA-Z])", r"\\sqrt"),
@@ -57,11 +62,13 @@ def canonical(answer: str) -> str:
 
 def _unwrap(text: str) -> str:
     text = text.strip()
-    for opening, closing in ((r"\(", r"\)"), (r"\[", r"\]"), ("$$", "$$"), ("$", "$"), (r"\boxed{", "}")):
+    for opening, closing in ((r"\(", r"\)"), (r"\[", r"\]"), ("$$", "$$"), ("$", "$"), ("**", "**"), (r"\boxed{", "}")):
         inside = text[len(opening) : len(text) - len(closing)]
         long_enough = len(text) > len(opening) + len(closing)
         if long_enough and text.startswith(opening) and text.endswith(closing) and _is_one_group(opening, inside):
             return inside.strip()
+    if text.endswith(r"\\"):
+        return text[:-2]
     if text.endswith(".") and not text.endswith(".."):
         return text[:-1]
     return text
@@ -69,6 +76,8 @@ def _unwrap(text: str) -> str:
 
 def _is_one_group(opening: str, inside: str) -> bool:
     """Whether the last closing mark belongs to the first opening one."""
+    if opening == "**":
+        return "*" not in inside
     if opening != r"\boxed{":
         return opening.strip("$") != "" or "$" not in inside.replace(r"\$", "")
     depth = 0

@@ -77,6 +77,10 @@ def _collections(one: Answer, other: Answer, hook: Callable[[], None] | None) ->
     shapes = {one.shape, other.shape}
     if shapes not in ({"list"}, {"set"}, {"list", "set"}, {"union"}, {"tuple"}, {"matrix"}):
         return False, f"shapes differ: {one.shape} and {other.shape}"
+    if one.name and other.name and one.name != other.name:
+        return False, f"{one.name} and {other.name} are bounded"
+    if (len(one_names := _names(one)) > 1 and not _names(other)) or (len(_names(other)) > 1 and not one_names):
+        return False, "values with different names, and values without"
     if one.brackets != other.brackets:
         return False, f"brackets differ: {one.brackets} and {other.brackets}"
     if len(one.parts) != len(other.parts):
@@ -90,6 +94,11 @@ def _collections(one: Answer, other: Answer, hook: Callable[[], None] | None) ->
         if not same:
             return False, f"element {position}: {reason}"
     return True, "all elements equal"
+
+
+def _names(answer: Answer) -> set[str]:
+    """Names that its parts are given, without their numbers: x_1 and x_2 are both x."""
+    return {part.name.split("_")[0].strip() for part in answer.parts if part.shape == "equation" and part.name}
 
 
 def _unordered(one: list[Answer], other: list[Answer], hook: Callable[[], None] | None) -> tuple[bool, str]:

@@ -12,6 +12,7 @@ DECIMAL = re.compile(rf"{SIGN}(?P<value>{PLAIN})")
 SCIENTIFIC = re.compile(
     rf"{SIGN}(?P<value>{PLAIN})\s*(?:[eE]|\\(?:times|cdot)\s*10\s*\^)\s*\{{?(?P<power>[-+]?[0-9]{{1,3}})\}}?"
 )
+REPEATING = re.compile(rf"{SIGN}(?P<whole>[0-9]*)\.(?P<fixed>[0-9]*)\\(?:overline|bar)\s*\{{?(?P<cycle>[0-9]+)\}}?")
 INTEGER_OR_DECIMAL = rf"\s*[-+]?\s*{PLAIN}\s*"
 SLASHED = re.compile(rf"{SIGN}(?:(?P<whole>[0-9]+) )?(?P<top>{PLAIN})\s*/\s*(?P<bottom>{PLAIN})")
 LATEX = re.compile(
@@ -23,7 +24,7 @@ def read_number(text: str) -> Fraction | None:
     r"""The number that canonical `text` spells, or None if it is not a plain number.
 
     Read are ``-42``, ``1,000``, ``1 000``, ``0.5``, ``.5``, ``1e3``, ``1.2 \times 10^{3}``, ``3/4``, ``1 3/4``,
-    ``\frac{3}{4}``, ``1\frac{3}{4}``, each with a sign. Division by zero is no number.
+    ``\frac{3}{4}``, ``1\frac{3}{4}``, ``0.1\overline{6}``, each with a sign. Division by zero is no number.
     """
     text = text.strip()
     if GROUPED.fullmatch(text):
@@ -32,6 +33,11 @@ def read_number(text: str) -> Fraction | None:
         return _signed(found["sign"], Fraction(found["value"].rstrip(".")))
     if found := SCIENTIFIC.fullmatch(text):
         return _signed(found["sign"], Fraction(found["value"].rstrip(".")) * Fraction(10) ** int(found["power"]))
+    if found := REPEATING.fullmatch(text):
+        fixed, cycle = found["fixed"], found["cycle"]
+        # 0.1(6): what repeats is 6/9, one place further right.
+        repeated = Fraction(int(cycle), (10 ** len(cycle) - 1) * 10 ** len(fixed))
+        return _signed(found["sign"], Fraction(f"{found['whole'] or 0}.{fixed or 0}") + repeated)
     found = SLASHED.fullmatch(text) or LATEX.fullmatch(text)
     if not found:
         return None

@@ -105,7 +105,7 @@ def find_grader(rm_type: str) -> Grader:
         known = [*GRADERS, REMOTE]
         near = difflib.get_close_matches(base, known, n=1)
         hint = f"the nearest is {near[0]!r}" if near else f"known: {', '.join(known)}"
-        raise UnknownGrader(f"--rm-type {name!r} names no grader; {hint}.")
+        raise UnknownGrader(f"{name!r} names no grader; {hint}.")
     grader = GRADERS[base]()
     if base == name:
         return grader

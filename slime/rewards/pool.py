@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import os
 import queue
@@ -17,7 +18,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -28,7 +29,12 @@ from slime.rewards.worker import LOADING_SECONDS
 MIN_SHARE, MAX_SHARE = 16, 64
 CHUNK = 1 << 16
 CLOSED = Verdict.grader_error("the grader pool was closed")
+ALGEBRA = {"math_verify": "math-verify", "latex2sympy2_extended": "latex2sympy2-extended", "sympy": "sympy"}
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
+
+
+class MissingLibraryError(RuntimeError):
+    """A library that the graders need is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,16 @@ class GraderPool:
     """
 
     def __init__(self, workers: int = 2, time_limit: float = 5.0) -> None:
+        """
+        Raises:
+            ValueError: fewer than one worker, or no time.
+            MissingLibraryError: math-verify is not installed.
+        """
         if workers < 1:
             raise ValueError(f"workers is {workers}; a pool has at least 1.")
         if time_limit <= 0:
             raise ValueError(f"time_limit is {time_limit}; it must be above 0 seconds.")
+        require_algebra()
         self.time_limit = time_limit
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
@@ -77,10 +89,6 @@ class GraderPool:
         """
         shares = await asyncio.gather(*(asyncio.wrap_future(future) for future in self._submit(requests)))
         return [verdict for share in shares for verdict in share]
-
-    def grade_sync(self, requests: Sequence[GradeRequest]) -> list[Verdict]:
-        """`grade` for callers without a loop."""
-        return [verdict for future in self._submit(requests) for verdict in future.result()]
 
     def _submit(self, requests: Sequence[GradeRequest]) -> list[Future[list[Verdict]]]:
         if self._closed:
@@ -110,6 +118,20 @@ class GraderPool:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def require_algebra() -> None:
+    """Find the algebra system before a worker needs it; every answer would come back as a grader error otherwise.
+
+    Raises:
+        MissingLibraryError: math-verify or one of its parts is not installed.
+    """
+    for module, distribution in ALGEBRA.items():
+        if importlib.util.find_spec(module) is None:
+            raise MissingLibraryError(
+                f"{distribution} is not installed, and the graders compare expressions with it: "
+                f"pip install 'slime-rl[runtime]', or pip install {distribution}"
+            )
 
 
 def _line(request: GradeRequest) -> bytes:
@@ -175,7 +197,8 @@ class _Worker:
             line = self._read_line(process, limit)
             if line is None:
                 self._discard()
-                return Verdict.grader_error(f"no verdict within {limit:g} s; the worker was replaced")
+                reason = f"no verdict within {limit:g} s; the worker was replaced"
+                return replace(Verdict.grader_error(reason), milliseconds=1000 * limit)
             if not line:
                 self._discard()
                 return CLOSED if self._stopping else Verdict.grader_error(_obituary(process.returncode))

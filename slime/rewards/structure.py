@@ -5,6 +5,7 @@ Only leaves (expressions) ever reach an algebra system. Brackets are compared as
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,6 +20,10 @@ NAME = r"(?:\\angle )?\s*(?:\\[A-Za-z]+|[A-Za-z]{1,4})(?:_(?:\w|\{\w+\}))?(?:\([
 ASSIGNMENT = re.compile(rf"\s*({NAME})\s*=(?![=])(.*)", re.DOTALL)
 MEMBERSHIP = re.compile(rf"\s*{NAME}\s*\\in(?![a-zA-Z])(.*)", re.DOTALL)
 WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*[A-Za-z]\.?")
+COMPARISON = re.compile(r"(<=|>=|<|>|\\(?:leq|geq|lt|gt)(?![a-zA-Z]))")
+UNKNOWN = re.compile(r"(?:\\[A-Za-z]+|[A-Za-z])(?:_(?:\w|\{\w+\}))?(?:\([A-Za-z]\))?")
+CONSTANTS = re.compile(r"\\(?:frac|sqrt|pi|infty|cdot)(?![a-zA-Z])|(?<![a-zA-Z])e(?![a-zA-Z])")
+LETTER = re.compile(r"[A-Za-z,;]")
 SHORT_PRODUCT = 3  # "xy" may be a product, "smile" is a word
 SHORT_WORDS = ("yes", "no")
 OPENERS = {"(": ")", "[": "]", "{": "}"}
@@ -38,7 +43,7 @@ class Answer:
         parts: elements of a collection, the rows' entries of a matrix, both sides of an equation.
         brackets: opening and closing bracket of a tuple or interval; the shape of a matrix.
         unit: name of the unit, "" if none.
-        name: left side of an assignment such as ``x = 5``, "" if none.
+        name: left side of an assignment such as ``x = 5``, or what an inequality bounds; "" if none.
     """
 
     shape: Shape
@@ -57,16 +62,82 @@ def read_answer(text: str, as_list: bool = False) -> Answer:
         return read_answer(found[1], as_list)
     if not (as_list and GROUPED.fullmatch(text)) and (number := read_number(text)) is not None:
         return Answer("number", text, number=number)
-    if (split := split_unit(text))[1] and (number := read_number(split[0])) is not None:
-        return Answer("number", split[0], number=number, unit=split[1])
-    for reader in (_words, _matrix, _list, _collection, _sum_or_difference, _equation):
+    quantity = split_unit(text)
+    if quantity.rest != text and (number := read_number(quantity.rest)) is not None:
+        return Answer("number", quantity.rest, number=number * quantity.factor, unit=quantity.unit)
+    for reader in (
+        _reals,
+        _approximation,
+        _inequality,
+        _words,
+        _matrix,
+        _list,
+        _collection,
+        _sum_or_difference,
+        _equation,
+    ):
         if (answer := reader(text, as_list)) is not None:
             return answer
-    rest, unit = split_unit(text)
-    if unit:
-        inner = read_answer(rest, as_list)
-        return Answer(inner.shape, inner.text, inner.number, inner.parts, inner.brackets, unit, inner.name)
+    if quantity.unit and quantity.factor == 1:
+        return dataclasses.replace(read_answer(quantity.rest, as_list), unit=quantity.unit)
     return Answer("expression", text)
+
+
+def _reals(text: str, as_list: bool) -> Answer | None:
+    if not re.fullmatch(r"\\mathbb\s*(?:\{\s*R\s*\}|R)|\\R", text):
+        return None
+    return _interval("", text, "(", r"-\infty", r"\infty", ")")
+
+
+def _approximation(text: str, as_list: bool) -> Answer | None:
+    r"""``x = \frac{1}{3} \approx 0.33`` states 1/3, and ``x \approx 5`` states 5."""
+    sides = _split(text, re.compile(r"\\approx(?![a-zA-Z])"))
+    if len(sides) != 2:
+        return None
+    if UNKNOWN.fullmatch(sides[0]):
+        return read_answer(f"{sides[0]} = {sides[1]}", as_list)
+    return read_answer(sides[0], as_list)
+
+
+def _inequality(text: str, as_list: bool) -> Answer | None:
+    r"""``x > 3``, ``3 < x`` and ``1 \leq x < 2`` are intervals with a name, if their ends are constants."""
+    pieces = COMPARISON.split(text)
+    signs, sides = pieces[1::2], [piece.strip() for piece in pieces[::2]]
+    if not all(sides):
+        return None
+    if len(sides) == 3 and _falls(signs[0]) == _falls(signs[1]):
+        if _falls(signs[0]):
+            sides, signs = sides[::-1], signs[::-1]
+        low, name, high = sides
+        if UNKNOWN.fullmatch(name) and _constant(low) and _constant(high):
+            return _interval(name, text, "[("[_open(signs[0])], low, high, "])"[_open(signs[1])])
+    if len(sides) == 2:
+        falls = _falls(signs[0])
+        if not UNKNOWN.fullmatch(sides[0]):
+            sides, falls = sides[::-1], not falls
+        name, end = sides
+        if UNKNOWN.fullmatch(name) and _constant(end):
+            is_open = _open(signs[0])
+            if falls:
+                return _interval(name, text, "[("[is_open], end, r"\infty", ")")
+            return _interval(name, text, "(", r"-\infty", end, "])"[is_open])
+    return None
+
+
+def _interval(name: str, text: str, left: str, low: str, high: str, right: str) -> Answer:
+    return Answer("tuple", text, parts=(read_answer(low), read_answer(high)), brackets=left + right, name=key(name))
+
+
+def _falls(sign: str) -> bool:
+    return sign.startswith((">", r"\g"))
+
+
+def _open(sign: str) -> bool:
+    return sign in ("<", ">", r"\lt", r"\gt")
+
+
+def _constant(text: str) -> bool:
+    return bool(text) and not LETTER.search(CONSTANTS.sub("", text))
 
 
 def _words(text: str, as_list: bool) -> Answer | None:

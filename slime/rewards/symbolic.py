@@ -26,8 +26,17 @@ NORMALIZATION = NormalizationConfig(
 )
 CONFIG = (LatexExtractionConfig(boxed_match_priority=-1, normalization_config=NORMALIZATION),)
 # The parser ignores these or reads them as something else: words, quotes, derivatives, "1 2", line breaks.
-UNREADABLE = re.compile(r"\\text(?![a-zA-Z])|[$\"'`#@&]|\\\\|\d\s+[\d.]")
+# Other commands and characters it may drop without a word: 5\ldots would be 5, and so would 5_2.
+UNREADABLE = re.compile(r"\\\\|[0-9]\s+[0-9.]|[0-9]\s*_|[^A-Za-z0-9 \\{}()\[\]+\-*/^_.,!|=<>:]")
 COMMAND = re.compile(r"\\[A-Za-z]+")
+_READABLE = r"""
+    frac sqrt cdot times div pm mp pi infty sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp
+    binom sum prod int lim to limits lfloor rfloor lceil rceil lvert rvert vert gcd max min mod left right circ
+    leq geq neq lt gt le ge ne alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu
+    xi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega
+"""
+READABLE = frozenset(rf"\{name}" for name in _READABLE.split())
+DEGREES = re.compile(r"((?:[0-9]+(?:\.[0-9]+)?)|\{[^{}]*\}|\([^()]*\))\s*\\text\s*\{degree\}")
 DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)")
 DIGITS = 40
 # Unknowns take this value, plus 0, 1, 2, ..., for a first comparison before any algebra; no special point of anything.
@@ -67,12 +76,18 @@ def same_equation(left: str, right: str, other_left: str, other_right: str) -> t
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> sympy.Basic | None:
-    if over_limit(text) or UNREADABLE.search(text):
+    if over_limit(text):
+        return None
+    text = DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
+    if UNREADABLE.search(text) or not READABLE.issuperset(COMMAND.findall(text)):
         return None
     # SymPy reads 33.3 as a float or a fraction by context; a fraction from the start is exact.
     exact = DECIMAL.sub(lambda found: rf"\frac{{{int(found[1] + found[2])}}}{{{10 ** len(found[2])}}}", text)
     found = parse(f"${exact}$", extraction_config=CONFIG, fallback_mode="no_fallback", parsing_timeout=None)
-    return found[0] if found and isinstance(found[0], sympy.Basic) else None
+    if not found or not isinstance(found[0], sympy.Basic) or found[0].has(sympy.nan, sympy.zoo):
+        return None
+    # The parser takes i for a variable, of varying assumptions.
+    return found[0].subs({symbol: sympy.I for symbol in found[0].free_symbols if str(symbol) == "i"})
 
 
 def _capitals(text: str) -> set[str]:

@@ -3,7 +3,9 @@ r"""Trailing units (``5\text{ cm}``, ``45 \text{degree}``, ``5 days``, ``\$5``, 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
+TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
 # Each unit with its spellings. A word in \text{} that is not here is a unit of its own ("apples").
 SPELLINGS = {
     "degree": "degree degrees deg",
@@ -32,6 +34,14 @@ SPELLINGS = {
     "unit": "unit units",
     "radian": "rad radian radians",
 }
+MAGNITUDES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+# Words after a number that are no unit: they change what is said, or take it back.
+_NO_UNIT = (
+    "a an about above also and approx approximately around at below but either false greater hmm if incorrect is less "
+    "maybe minus mod more most neither no nor not only or perhaps plus possibly possible probably roughly so squared "
+    "cubed sorry than the then times to true under unknown versus vs wait wrong yes over mistake least actually"
+)
+NO_UNIT = frozenset(_NO_UNIT.split())
 NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in spellings.split()}
 # Bare single letters are variables: 5m is five times m, and 5\text{ m} is five meters.
 BARE = {name for name in NAMES if len(name) > 1 or name == "%"} - {"in", "min", "mi", "deg", "rad", "sec"}
@@ -42,23 +52,52 @@ PLAIN = re.compile(rf"(?P<rest>.*[\d}})\]])\s*(?P<unit>\\?%|\\?\$|[A-Za-z][A-Za-
 CURRENCY = re.compile(r"(?P<sign>[-+]?)\s*\\?\$\s*(?P<rest>[-+]?[\d.].*)")
 
 
-def split_unit(text: str) -> tuple[str, str]:
-    """Canonical `text` without its trailing unit, and the unit's name ("" if there is none)."""
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """Text without its trailing unit, the unit's name ("" if none), and what "million" and the like multiply it by."""
+
+    rest: str
+    unit: str = ""
+    factor: int = 1
+
+
+def split_unit(text: str) -> Quantity:
+    """Split the trailing unit off canonical `text`."""
     if found := CURRENCY.fullmatch(text):
-        return found["sign"] + found["rest"], "dollar"
+        inner = split_unit(found["rest"])
+        if inner.unit not in ("", "dollar"):
+            return Quantity(text)
+        return Quantity(found["sign"] + inner.rest, "dollar", inner.factor)
+    if TRIGONOMETRY.search(text):
+        return Quantity(text)  # \sin 30 degrees is no number of degrees
     if found := WRAPPED.fullmatch(text):
         words = found["unit"].strip(" .").split()
-        if len(words) == 1 or (words and all(_known(word) for word in words)):
-            return found["rest"], _name(words, found["exponent"])
+        alone = len(words) == 1 and words[0].lower() not in NO_UNIT
+        if alone or (all(map(_known, words)) and not all(word.lower() in JOINERS for word in words)):
+            return _quantity(found["rest"], words, found["exponent"])
     if found := PLAIN.fullmatch(text):
         words = found["unit"].split()
-        if all(word in BARE or word in JOINERS for word in words):
-            return found["rest"], _name(words, found["exponent"])
-    return text, ""
+        known = all(word in BARE or word in JOINERS or word in MAGNITUDES for word in words)
+        if known and not all(word in JOINERS for word in words):
+            return _quantity(found["rest"], words, found["exponent"])
+    return Quantity(text)
+
+
+def _quantity(rest: str, words: list[str], exponent: str | None) -> Quantity:
+    factor = 1
+    while words and words[0].lower() in MAGNITUDES:
+        factor *= MAGNITUDES[words[0].lower()]
+        words = words[1:]
+    return Quantity(rest, _name(words, exponent), factor)
 
 
 def _known(word: str) -> bool:
-    return word.lower() in NAMES or word.lower() in JOINERS or all(part in NAMES for part in word.lower().split("/"))
+    return (
+        word.lower() in NAMES
+        or word.lower() in JOINERS
+        or word.lower() in MAGNITUDES
+        or all(part in NAMES for part in word.lower().split("/"))
+    )
 
 
 def _name(words: list[str], exponent: str | None) -> str:

@@ -18,12 +18,14 @@ class Verdict:
             drops grader errors looks at `kind`, not at `score`.
         reason: one line for a human.
         extra: further numbers by name, as a remote grader returned them.
+        milliseconds: what the grading took; verdicts that differ in it alone are equal.
     """
 
     kind: Kind
     score: float
     reason: str
     extra: dict[str, float] = field(default_factory=dict)
+    milliseconds: float = field(default=0.0, compare=False)
 
     @staticmethod
     def correct(reason: str) -> Verdict:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from typing import Any
 
 try:
@@ -17,6 +18,7 @@ except ModuleNotFoundError:  # no memory limit where the system has none (Window
     resource = None  # type: ignore[assignment]
 
 from slime.rewards.graders import grade
+from slime.rewards.verdict import Verdict
 
 # An answer that makes the algebra system allocate more is a wrong answer at best.
 MEMORY_BYTES = 4 << 30
@@ -26,34 +28,51 @@ GRACE = 2.0
 LOADING_SECONDS = 120.0
 
 
-def serve(time_limit: float) -> None:
-    """Answer requests until standard input closes. `time_limit` is in seconds for one response."""
-    if resource is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    loaded = False
+class Server:
+    """Answers requests until standard input closes."""
 
-    def load_algebra() -> None:
+    def __init__(self, time_limit: float) -> None:
+        """`time_limit` is in seconds for one response."""
+        self._time_limit = time_limit
+        self._loaded = False
+        self._began = 0.0
+
+    def serve(self) -> None:
+        """Read, grade, reply."""
+        if resource is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        for line in sys.stdin.buffer:
+            for rm_type, response, label, metadata in json.loads(line):
+                signal.setitimer(signal.ITIMER_REAL, self._time_limit * GRACE)
+                self._began = time.perf_counter()
+                verdict = self._grade(rm_type, response, label, metadata)
+                milliseconds = 1000 * (time.perf_counter() - self._began)
+                _reply(
+                    ["verdict", verdict.kind, verdict.score, verdict.reason[:MAX_REASON], {}, round(milliseconds, 3)]
+                )
+                signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _grade(self, rm_type: str, response: str, label: Any, metadata: dict[str, Any]) -> Verdict:
+        try:
+            return grade(rm_type, response, label, metadata, on_symbolic=self._load_algebra)
+        except ImportError as error:
+            return Verdict.grader_error(f"a library of the grader is missing or broken: {error}")
+        except (ValueError, MemoryError, RecursionError) as error:
+            return Verdict.grader_error(f"{type(error).__name__}: {error}")
+
+    def _load_algebra(self) -> None:
         # The first import takes a second on a cold disk; it must not count as the answer's own time.
-        nonlocal loaded
-        if loaded:
+        if self._loaded:
             return
-        loaded = True
+        begin = time.perf_counter()
         _reply(["loading"])
         signal.setitimer(signal.ITIMER_REAL, LOADING_SECONDS)
         from slime.rewards import symbolic  # noqa: F401
 
+        self._loaded = True
         _reply(["loaded"])
-        signal.setitimer(signal.ITIMER_REAL, time_limit * GRACE)
-
-    for line in sys.stdin.buffer:
-        for rm_type, response, label, metadata in json.loads(line):
-            signal.setitimer(signal.ITIMER_REAL, time_limit * GRACE)
-            try:
-                verdict = grade(rm_type, response, label, metadata, on_symbolic=load_algebra)
-                _reply(["verdict", verdict.kind, verdict.score, verdict.reason[:MAX_REASON]])
-            except (ValueError, MemoryError, RecursionError) as error:
-                _reply(["verdict", "grader-error", 0.0, f"{type(error).__name__}: {error}"[:MAX_REASON]])
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, self._time_limit * GRACE)
+        self._began += time.perf_counter() - begin
 
 
 def _reply(message: list[Any]) -> None:
@@ -63,4 +82,4 @@ def _reply(message: list[Any]) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes our input
-    serve(float(sys.argv[1]))
+    Server(float(sys.argv[1])).serve()

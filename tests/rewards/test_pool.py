@@ -15,6 +15,7 @@ import pytest
 from slime.rewards import worker
 from slime.rewards.graders import grade
 from slime.rewards.pool import GradeRequest, GraderPool
+from slime.rewards.verdict import Verdict
 
 # Gets past every limit on the text and keeps SymPy busy for longer than anyone waits.
 SLOW = r"\frac{(a+b+c+d)^{99}-1}{a+b+c+d-1}"
@@ -27,6 +28,10 @@ def pool() -> Iterator[GraderPool]:
         yield pool
 
 
+def grade_all(pool: GraderPool, requests: list[GradeRequest]) -> list[Verdict]:
+    return asyncio.run(pool.grade(requests))
+
+
 def numbers(count: int) -> list[GradeRequest]:
     return [GradeRequest("math", rf"\boxed{{{i + (i % 3 == 0)}}}", str(i)) for i in range(count)]
 
@@ -34,9 +39,8 @@ def numbers(count: int) -> list[GradeRequest]:
 def test_verdicts_come_in_the_order_of_the_requests(pool: GraderPool) -> None:
     requests = [*numbers(500), GradeRequest("math", r"\boxed{\sqrt{16}}", 4), GradeRequest("deepscaler", "5", "5")]
     expected = [grade(request.rm_type, request.response, request.label) for request in requests]
-    assert pool.grade_sync(requests) == expected
-    assert asyncio.run(pool.grade(requests)) == expected
-    assert pool.grade_sync([]) == []
+    assert grade_all(pool, requests) == expected
+    assert grade_all(pool, []) == []
 
 
 @pytest.mark.parametrize(
@@ -44,16 +48,16 @@ def test_verdicts_come_in_the_order_of_the_requests(pool: GraderPool) -> None:
 )
 def test_hostile_answers_are_wrong_and_cost_nothing(pool: GraderPool, answer: str) -> None:
     for gold in (r"\frac{1}{2}", r"\frac{x}{2}"):
-        verdict = pool.grade_sync([GradeRequest("math", rf"\boxed{{{answer}}}", gold)])[0]
+        verdict = grade_all(pool, [GradeRequest("math", rf"\boxed{{{answer}}}", gold)])[0]
         assert verdict.kind in ("wrong", "no-answer")
 
 
 def test_a_hanging_worker_is_replaced_and_its_other_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     with GraderPool(workers=1, time_limit=0.5) as pool:
         before, hang, after = GradeRequest("math", "5", "5"), GradeRequest("math", "hang", "5"), numbers(30)
-        pool.grade_sync(numbers(1))
+        grade_all(pool, numbers(1))
         worker_that_hangs(pool, monkeypatch)
-        verdicts = pool.grade_sync([before, hang, *after])
+        verdicts = grade_all(pool, [before, hang, *after])
     assert verdicts[0].kind == "correct"
     assert (verdicts[1].kind, verdicts[1].reason) == (
         "grader-error",
@@ -73,7 +77,7 @@ def worker_that_hangs(pool: GraderPool, monkeypatch: pytest.MonkeyPatch) -> None
         "    if response == 'die':\n"
         "        import os; os._exit(7)\n"
         "    return real(rm_type, response, *rest, **more)\n"
-        "worker.grade = grade; worker.serve(float(sys.argv[1]))"
+        "worker.grade = grade; worker.Server(float(sys.argv[1])).serve()"
     )
 
     def start(arguments: list[str], **options: object) -> subprocess.Popen[bytes]:
@@ -89,20 +93,21 @@ def worker_that_hangs(pool: GraderPool, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_dying_worker_says_how_and_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     with GraderPool(workers=1, time_limit=20) as pool:
-        pool.grade_sync(numbers(1))
+        grade_all(pool, numbers(1))
         worker_that_hangs(pool, monkeypatch)
-        verdicts = pool.grade_sync([GradeRequest("math", "die", "5"), GradeRequest("math", "5", "5")])
+        verdicts = grade_all(pool, [GradeRequest("math", "die", "5"), GradeRequest("math", "5", "5")])
     assert [verdict.kind for verdict in verdicts] == ["grader-error", "correct"]
     assert "exit status 7" in verdicts[0].reason
 
 
 def test_the_real_algebra_system_is_stopped_at_the_limit() -> None:
     with GraderPool(workers=1, time_limit=1.0) as pool:
-        verdicts = pool.grade_sync(
+        verdicts = grade_all(
+            pool,
             [
                 GradeRequest("math", rf"\boxed{{{SLOW}}}", SLOW_GOLD),
                 GradeRequest("math", r"\boxed{\sqrt{4}}", 2),
-            ]
+            ],
         )
     assert (verdicts[0].kind, verdicts[0].reason) == ("grader-error", "no verdict within 1 s; the worker was replaced")
     assert verdicts[1].kind == "correct"
@@ -110,12 +115,12 @@ def test_the_real_algebra_system_is_stopped_at_the_limit() -> None:
 
 def test_a_worker_killed_while_idle_blames_no_request() -> None:
     with GraderPool(workers=1) as pool:
-        assert pool.grade_sync(numbers(1))[0].kind == "wrong"
+        assert grade_all(pool, numbers(1))[0].kind == "wrong"
         process = pool._workers[0]._process
         assert process is not None
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        assert pool.grade_sync(numbers(2))[1].kind == "correct"
+        assert grade_all(pool, numbers(2))[1].kind == "correct"
 
 
 def test_the_loop_runs_on_while_a_worker_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,14 +134,14 @@ def test_the_loop_runs_on_while_a_worker_hangs(monkeypatch: pytest.MonkeyPatch) 
         return count
 
     with GraderPool(workers=1, time_limit=0.5) as pool:
-        pool.grade_sync(numbers(1))
+        grade_all(pool, numbers(1))
         worker_that_hangs(pool, monkeypatch)
         assert asyncio.run(ticks(pool)) > 5
 
 
 def test_closing_answers_what_waits_and_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = GraderPool(workers=1, time_limit=60)
-    pool.grade_sync(numbers(1))
+    grade_all(pool, numbers(1))
     worker_that_hangs(pool, monkeypatch)
 
     async def close_midway() -> str:
@@ -149,17 +154,17 @@ def test_closing_answers_what_waits_and_leaves_no_process(monkeypatch: pytest.Mo
     assert pool._workers[0]._process is None
     pool.close()
     with pytest.raises(RuntimeError, match="closed"):
-        pool.grade_sync(numbers(1))
+        grade_all(pool, numbers(1))
 
 
 def test_a_label_that_cannot_cross_is_refused_where_it_is_given(pool: GraderPool) -> None:
     with pytest.raises(TypeError):
-        pool.grade_sync([GradeRequest("math", "5", object())])
-    assert pool.grade_sync([GradeRequest("math", "5", [5])])[0].kind == "grader-error"
+        grade_all(pool, [GradeRequest("math", "5", object())])
+    assert grade_all(pool, [GradeRequest("math", "5", [5])])[0].kind == "grader-error"
 
 
 def test_a_worker_without_a_parent_ends_itself() -> None:
-    line = json.dumps([["math", "5", "5", None]]).encode() + b"\n"
+    line = json.dumps([["math", "5", "5", {}]]).encode() + b"\n"
     done = subprocess.run([sys.executable, "-m", worker.__name__, "5"], input=line, capture_output=True, timeout=60)
     assert json.loads(done.stdout)[:3] == ["verdict", "correct", 1.0]
     assert done.returncode == 0

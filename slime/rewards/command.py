@@ -1,0 +1,177 @@
+"""`slime grade`: verdicts on rows of a file, one JSON line a row, in the file's order."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from slime.rewards.gold import GoldError
+from slime.rewards.graders import check_label
+from slime.rewards.pool import MissingLibraryError
+from slime.rewards.rows import Row, read_batches
+from slime.rewards.service import GradingService
+from slime.rewards.verdict import Verdict
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+PROGRESS_SECONDS = 5.0
+REFUSED = "refused-at-load"
+EXIT_STATUS = "exit status: 0 every row was graded; 1 some rows are unusable; 2 nothing was graded; 130 interrupted"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Register ``slime grade``."""
+    parser = subparsers.add_parser(
+        "grade",
+        help="grade responses in a file",
+        description=(
+            "Read rows {id, grader, response, gold} (also metadata and prompt, where a grader reads them), one JSON "
+            "object a line, and print for each a JSON line with id, verdict (correct, wrong, no-answer, "
+            "refused-at-load, grader-error), score, reason and milliseconds. Progress goes to standard error."
+        ),
+        epilog=EXIT_STATUS,
+    )
+    parser.add_argument("file", metavar="FILE.jsonl", help="the rows; - reads standard input")
+    parser.add_argument(
+        "--workers", type=_workers, default=os.cpu_count() or 1, metavar="N", help="processes that grade (one a CPU)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=5.0,
+        metavar="S",
+        help="seconds for one response, then its worker is ended (5)",
+    )
+    parser.add_argument("--rm-url", metavar="URL", help="address of the remote grader, for rows with remote_rm")
+    parser.add_argument("--reward-key", metavar="KEY", help="entry of its reply that is the score (score)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status: 0 every row was graded, 1 some rows are unusable, 2 nothing was graded (the reason is on stderr)."""
+    try:
+        service = _service(args)
+    except (MissingLibraryError, ValueError) as error:
+        print(f"slime grade: {error}", file=sys.stderr)
+        return 2
+    try:
+        with _opened(args.file) as stream:
+            return asyncio.run(_Grading(service, args.file, args.workers).run(stream))
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # whoever reads the verdicts has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        print(f"slime grade: {args.file}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _service(args: argparse.Namespace) -> GradingService:
+    remote = None
+    if args.rm_url is not None:
+        from slime.rewards.remote import RemoteOptions
+
+        remote = RemoteOptions(args.rm_url, args.reward_key)
+    return GradingService(args.workers, args.timeout, remote)
+
+
+@contextlib.contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    if name == "-":
+        yield sys.stdin.buffer
+    else:
+        with Path(name).open("rb") as stream:
+            yield stream
+
+
+class _Grading:
+    """The rows on their way: some batches are graded at once, and verdicts are printed in the order of the rows."""
+
+    def __init__(self, service: GradingService, name: str, workers: int) -> None:
+        self._service = service
+        self._name = "standard input" if name == "-" else name
+        self._in_flight = 2 * workers
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._unusable = 0
+        self._began = self._spoke = time.monotonic()
+
+    async def run(self, stream: IO[bytes]) -> int:
+        """Grade everything in the stream; returns the exit status."""
+        waiting: collections.deque[tuple[list[Row], asyncio.Task[list[Verdict]]]] = collections.deque()
+        async with self._service:
+            batches = read_batches(stream)
+            while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                requests = [row.request for row in batch if row.request is not None]
+                waiting.append((batch, asyncio.create_task(self._service.grade(requests))))
+                while len(waiting) >= self._in_flight or (waiting and waiting[0][1].done()):
+                    await self._print(*waiting.popleft())
+            while waiting:
+                await self._print(*waiting.popleft())
+        self._report("done")
+        return 1 if self._unusable else 0
+
+    async def _print(self, batch: list[Row], task: asyncio.Task[list[Verdict]]) -> None:
+        verdicts = iter(await task)
+        for row in batch:
+            if row.request is None:
+                self._unusable += 1
+                print(f"slime grade: {self._name}:{row.line}: {row.problem}", file=sys.stderr)
+                line = _line(row, Verdict.grader_error(f"line {row.line}: {row.problem}"))
+            else:
+                line = _line(row, next(verdicts))
+            self._counts[line["verdict"]] += 1
+            sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+        if time.monotonic() - self._spoke > PROGRESS_SECONDS:
+            self._report("so far")
+
+    def _report(self, state: str) -> None:
+        self._spoke = time.monotonic()
+        seconds = max(self._spoke - self._began, 1e-3)
+        total = sum(self._counts.values())
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._counts.items()))
+        print(
+            f"slime grade: {state}: {total} rows in {seconds:.1f} s, {total / seconds:.0f}/s; {kinds}", file=sys.stderr
+        )
+
+
+def _line(row: Row, verdict: Verdict) -> dict[str, Any]:
+    kind, reason = str(verdict.kind), verdict.reason
+    if verdict.kind == "grader-error" and row.request is not None:
+        try:
+            check_label(row.request.rm_type, row.request.label, row.request.metadata)
+        except GoldError as error:
+            kind, reason = REFUSED, str(error)
+    return {
+        "id": row.id,
+        "verdict": kind,
+        "score": verdict.score,
+        "reason": reason,
+        "milliseconds": round(verdict.milliseconds, 3),
+    }
+
+
+def _workers(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; use 1 to 1024")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time limit; use a number of seconds above 0, at most 3600")
+    return value
