@@ -148,7 +148,17 @@ def unwrap(raw: Any) -> tuple[Any, Ignored | None]:
         legal_int = kind_of(number) == MESSAGES["kind_int"]
         got = Text(str(int(number)), str(int(number))) if legal_int else kind_of(number)
         return {}, Ignored("schema", "invalid", fill(MESSAGES["schema"], {"got": got}), None)
-    return raw.get("choices"), None
+    if "choices" not in raw:
+        return {}, Ignored("choices", "invalid", without_choices(raw)[0], None)
+    return raw["choices"], None
+
+
+def without_choices(raw: Mapping[Any, Any]) -> tuple[Text, str | None]:
+    """Why an export without ``choices`` is refused, and the key that looks like a misspelling of it."""
+    close = nearest("choices", sorted(map(str, raw)))
+    if close is None:
+        return MESSAGES["no_choices"], None
+    return fill(MESSAGES["no_choices_near"], {"near": shorten(close)}), close
 
 
 def sanitise(tables: Tables, raw: Any) -> Sanitised:

@@ -14,12 +14,12 @@ from typing import Any
 
 from slime.config.yaml_lines import Path as KeyPath
 from slime.config.yaml_lines import YamlError, load_yaml_with_lines
-from slime.experiment.choices import Ignored
+from slime.experiment.choices import Ignored, without_choices
 from slime.experiment.errors import InputError, LoadError
 from slime.experiment.importing import MAXIMUM_KEYS
 from slime.experiment.json_text import MAXIMUM_BYTES, read_json
 from slime.experiment.messages import MESSAGES
-from slime.experiment.texts import Text, fill, nearest, shorten
+from slime.experiment.texts import Text, fill, shorten
 
 EXPORT_KEYS = ("schema", "generator", "choices", "model", "validation", "provenance")
 _JSON_KEY = re.compile(r'"([^"\\]*)"\s*:')
@@ -95,10 +95,7 @@ def read_text(text: str, name: str) -> Choices:
 
 def _choices(raw: Any, name: str, lines: dict[KeyPath, int]) -> Choices:
     if _is_export(raw) and "choices" not in raw:
-        close = nearest("choices", map(str, raw))
-        reason = (
-            MESSAGES["no_choices"] if close is None else fill(MESSAGES["no_choices_near"], {"near": shorten(close)})
-        )
+        reason, close = without_choices(raw)
         raise InputError(reason, name, lines.get(("schema",) if close is None else (close,)))
     return Choices(raw, name, lines)
 

@@ -120,8 +120,13 @@ export function defaults(tables) {
  */
 export function unwrap(tables, raw) {
   if (!isMapping(raw) || !Object.hasOwn(raw, "schema")) return [raw, []];
-  if (raw.schema === 1 || raw.schema === 2) return [Object.hasOwn(raw, "choices") ? raw.choices : null, []];
   const messages = tables.data.messages;
+  if (raw.schema === 1 || raw.schema === 2) {
+    if (Object.hasOwn(raw, "choices")) return [raw.choices, []];
+    const near = nearest("choices", Object.keys(raw).sort(byCodePoint));
+    const reason = near === null ? messages.no_choices : fill(messages.no_choices_near, { near: shorten(near) });
+    return [{}, [{ key: "choices", kind: "invalid", reason, nearest: null }]];
+  }
   const kind = kindOf(raw.schema);
   const got = kind === "kind_int" ? String(raw.schema === 0 ? 0 : raw.schema) : messages[kind];
   return [{}, [{ key: "schema", kind: "invalid", reason: fill(messages.schema, { got }), nearest: null }]];
