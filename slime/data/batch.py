@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from slime.algorithms.groups import group_advantages
-from slime.data.sample import Sample, SampleError, Status
-from slime.data.schedule import ScheduleOptions, StepPlan, plan_steps
+from slime.data.convert import convert_samples, converted_sequences
+from slime.data.sample import Sample, SampleError
+from slime.data.schedule import ScheduleOptions, StepPlan, plan_log_probs, plan_steps
+from slime.data.shaping import Rewards, fill_rollout_ids, shaped_rewards
 from slime.data.train_batch import TrainBatch, TrainSequence, TrainStep
 
 
@@ -19,17 +22,33 @@ class BatchOptions:
     Attributes:
         schedule: sizes of steps and micro-batches.
         normalize_std: divide by the group's standard deviation (``--disable-grpo-std-normalization`` turns it off).
+        estimator: ``--advantage-estimator``, which decides how rewards of a group are compared.
+        normalize: False with ``--disable-rewards-normalization``: rewards train as they are.
+        reward_key: entry of rewards that are mappings, ``--reward-key``.
+        supervised: nothing was sampled, so there are no log-probs and no weight versions (``--loss-type sft_loss``).
+        post_process: raw rewards and advantages of all samples, instead of comparing them in their groups
+            (``--custom-reward-post-process-path``).
+        convert: training data of all samples as a mapping of lists, instead of the samples' own fields
+            (``--custom-convert-samples-to-train-data-path``).
     """
 
     schedule: ScheduleOptions
     normalize_std: bool = True
+    estimator: str = "grpo"
+    normalize: bool = True
+    reward_key: str | None = None
+    supervised: bool = False
+    post_process: Callable[[list[Sample]], tuple[list[float], list[float]]] | None = None
+    convert: Callable[[list[Sample]], Mapping[str, Any]] | None = None
 
 
 def build_train_batches(groups: list[list[Sample]], options: BatchOptions, round_id: int) -> list[TrainBatch]:
-    """Check, normalise over true groups, schedule and split.
+    """Check, compare rewards inside true groups, schedule and split.
 
     Args:
-        groups: graded samples, those of one prompt together; groups may differ in size.
+        groups: graded samples. Samples of one prompt share `group_index`, wherever they stand; without one, a list is
+            a group. Groups may differ in size. Pieces of one trajectory share `rollout_id`: together they count once,
+            in their group's statistics and in the loss.
         options: see `BatchOptions`.
         round_id: number of the round, kept in the batch.
 
@@ -40,72 +59,40 @@ def build_train_batches(groups: list[list[Sample]], options: BatchOptions, round
     Raises:
         SampleError: for a sample that breaks its contract.
         ScheduleError: if the samples cannot be scheduled.
+        ConvertError: if a hook's training data break the contract.
     """
     samples = [sample for group in groups for sample in group]
     if not samples:
         raise SampleError(f"round {round_id} has no samples to train on; every group was dropped or aborted.")
     for sample in samples:
-        sample.check(graded=True)
-        if sample.rollout_log_probs is None:
+        sample.check(True, not options.supervised, options.reward_key)
+        if sample.rollout_log_probs is None and not options.supervised:
             raise SampleError(f"{sample.name()}: rollout_log_probs is missing; ask the engine for log-probs.")
-    rollout_ids = _rollout_ids(samples)
-    sequences = _sequences(samples, rollout_ids, _advantages(groups, options.normalize_std))
-    plans = plan_steps([sequence.total_length for sequence in sequences], rollout_ids, options.schedule)
-    return [_batch_of_rank(rank, sequences, plans, options, round_id) for rank in range(options.schedule.dp_size)]
+    sequences = _sequences(groups, samples, options)
+    plans = plan_steps(
+        [sequence.total_length for sequence in sequences],
+        [sequence.rollout_id for sequence in sequences],
+        options.schedule,
+    )
+    ranks = range(options.schedule.dp_size)
+    batches = [_batch_of_rank(rank, sequences, plans, options, round_id) for rank in ranks]
+    lengths = [[sequence.total_length for sequence in batch.sequences] for batch in batches]
+    for batch, indices in zip(batches, plan_log_probs(lengths, options.schedule), strict=True):
+        batch.log_prob_indices = indices
+    return batches
 
 
-def _advantages(groups: list[list[Sample]], normalize_std: bool) -> list[float]:
-    """One for each sample. A failed grading says nothing about its group: it counts in no statistics and gets 0."""
-    graded: list[tuple[int, int, float]] = []
-    at = 0
-    for slot, group in enumerate(groups):
-        for sample in group:
-            if sample.verdict != "grader-error":
-                graded.append((at, slot, float(sample.reward or 0.0)))
-            at += 1
-    advantages = [0.0] * at
-    found = group_advantages([reward for _, _, reward in graded], [slot for _, slot, _ in graded], normalize_std)
-    for (place, _, _), advantage in zip(graded, found, strict=True):
-        advantages[place] = advantage
-    return advantages
-
-
-def _rollout_ids(samples: list[Sample]) -> list[int]:
-    """Missing ids become the smallest integers that no other sample uses."""
-    used = {sample.rollout_id for sample in samples}
-    ids: list[int] = []
-    following = 0
-    for sample in samples:
-        if sample.rollout_id is not None:
-            ids.append(sample.rollout_id)
-            continue
-        while following in used:
-            following += 1
-        used.add(following)
-        ids.append(following)
-    return ids
-
-
-def _sequences(samples: list[Sample], rollout_ids: list[int], advantages: list[float]) -> list[TrainSequence]:
-    mask_sums: dict[int, int] = {}
-    for sample, rollout in zip(samples, rollout_ids, strict=True):
-        mask_sums[rollout] = mask_sums.get(rollout, 0) + sample.effective_response_length()
-    return [
-        TrainSequence(
-            tokens=np.asarray(sample.tokens, dtype=np.int64),
-            response_length=sample.response_length,
-            loss_mask=np.asarray(sample.mask(), dtype=np.float32),
-            advantage=advantage,
-            raw_reward=float(sample.reward or 0.0),
-            rollout_log_probs=np.asarray(sample.rollout_log_probs, dtype=np.float32),
-            rollout_id=rollout,
-            rollout_mask_sum=max(mask_sums[rollout], 1),
-            sample_index=-1 if sample.index is None else sample.index,
-            weight_versions=list(sample.weight_versions),
-            truncated=sample.status is Status.TRUNCATED,
+def _sequences(groups: list[list[Sample]], samples: list[Sample], options: BatchOptions) -> list[TrainSequence]:
+    rollout_ids = fill_rollout_ids(samples)
+    if options.convert is not None:
+        return converted_sequences(options.convert(samples), samples, rollout_ids)
+    if options.post_process is not None:
+        rewards = Rewards(*options.post_process(samples))
+    else:
+        rewards = shaped_rewards(
+            groups, rollout_ids, options.estimator, options.normalize_std, options.normalize, options.reward_key
         )
-        for sample, rollout, advantage in zip(samples, rollout_ids, advantages, strict=True)
-    ]
+    return convert_samples(samples, rewards, rollout_ids)
 
 
 def _batch_of_rank(

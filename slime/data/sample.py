@@ -113,25 +113,21 @@ class Sample:
         return sum(self.mask())
 
     def reward_value(self, reward_key: str | None = None) -> float:
-        """The number that trains: `reward`, or its entry `reward_key` (``--reward-key``).
+        """The number that trains: `reward`, or its entry `reward_key` (``--reward-key``) when it is a mapping.
 
         Raises:
-            SampleError: not graded; a mapping without a key or without that key; a key for a plain number; no number.
+            SampleError: not graded; a mapping without a key or without that key; no number.
         """
         reward = self.reward
         if isinstance(reward, Mapping):
             keys = ", ".join(map(repr, reward)) or "nothing"
             if reward_key is None:
                 raise SampleError(
-                    f"{self.name()}: reward is a mapping of {keys}; --reward-key says which entry trains."
+                    f"{self.name()}: reward is a mapping of {keys}; --reward-key names the one that trains."
                 )
             if reward_key not in reward:
                 raise SampleError(f"{self.name()}: reward has no {reward_key!r} (--reward-key), it has {keys}.")
             reward = reward[reward_key]
-        elif reward_key is not None and reward is not None:
-            raise SampleError(
-                f"{self.name()}: reward is {reward!r}, and --reward-key {reward_key} chooses from mappings."
-            )
         if not isinstance(reward, (int, float, np.floating, np.integer)):
             raise SampleError(f"{self.name()}: reward is {reward!r}; a graded sample carries a finite number.")
         return float(reward)

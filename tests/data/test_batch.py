@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ import torch
 
 from slime.algorithms.reduction import token_weights, weighted_sum
 from slime.data.batch import BatchOptions, build_train_batches
+from slime.data.convert import ConvertError
 from slime.data.sample import Sample, SampleError, Status
 from slime.data.schedule import ScheduleOptions
-from slime.data.train_batch import TrainBatch
+from slime.data.train_batch import TrainBatch, TrainSequence
 
 
 def sample(index: int, group: int, reward: float, length: int, rollout: int | None = None) -> Sample:
@@ -83,6 +85,131 @@ def test_a_failed_grading_is_left_out_of_its_groups_statistics() -> None:
     assert found == pytest.approx({0: 0.5 / (math.sqrt(0.5) + 1e-6), 1: -0.5 / (math.sqrt(0.5) + 1e-6), 2: 0.0})
 
 
+def built(groups: list[list[Sample]], **options: Any) -> dict[int, TrainSequence]:
+    """Sequences by sample index, of one rank in one micro-batch."""
+    schedule = ScheduleOptions(1, 100, 1000)
+    (batch,) = build_train_batches(groups, BatchOptions(schedule, **options), 0)
+    return {sequence.sample_index: sequence for sequence in batch.sequences}
+
+
+def test_groups_are_those_of_the_prompt_wherever_samples_stand() -> None:
+    """Group ids decide, not positions: shuffled into one list, or one list each, the advantages are the same."""
+    rewards = [1, 0, 0, 1, 1, 0, 1, 0, 0]
+    samples = [sample(i, i % 3, float(reward), 2) for i, reward in enumerate(rewards)]
+    by_prompt = built([[s for s in samples if s.group_index == g] for g in range(3)])
+    for arrangement in ([samples[::-1]], [[one] for one in samples], [samples[:4], samples[4:]]):
+        found = built(arrangement)
+        assert {i: s.advantage for i, s in found.items()} == {i: s.advantage for i, s in by_prompt.items()}
+
+
+def test_a_trajectory_in_pieces_counts_once() -> None:
+    """Prompt 0: three trajectories, the first of them in two pieces with 3 and 5 trained tokens."""
+    pieces = [sample(0, 0, 1.0, 3, rollout=0), sample(1, 0, 1.0, 5, rollout=0)]
+    group = [*pieces, sample(2, 0, 0.0, 2), sample(3, 0, 0.0, 4)]
+    found = built([group])
+    whole = built([[sample(0, 0, 1.0, 8), sample(2, 0, 0.0, 2), sample(3, 0, 0.0, 4)]])
+    assert found[0].advantage == pytest.approx(whole[0].advantage)
+    assert found[1].advantage == pytest.approx(whole[0].advantage)
+    assert found[3].advantage == pytest.approx(whole[3].advantage)
+    # The mean over rollouts of the mean over trained tokens: each of the two pieces divides by 8, the step by 3.
+    assert (found[0].rollout_mask_sum, found[1].rollout_mask_sum) == (8, 8)
+    (batch,) = build([group])
+    assert batch.steps[0].num_rollouts == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"estimator": "reinforce_plus_plus"}, [1, 0, 0]),
+        ({"estimator": "ppo"}, [1, 0, 0]),
+        ({"normalize": False}, [1, 0, 0]),
+        ({"normalize_std": False}, [2 / 3, -1 / 3, -1 / 3]),
+        ({"estimator": "reinforce_plus_plus_baseline"}, [2 / 3, -1 / 3, -1 / 3]),
+        ({"estimator": "rloo"}, [1, -1 / 2, -1 / 2]),
+    ],
+)
+def test_each_estimator_gets_its_scalar(options: dict[str, Any], expected: list[float]) -> None:
+    found = built([[sample(i, 0, reward, 2) for i, reward in enumerate((1.0, 0.0, 0.0))]], **options)
+    assert [found[i].advantage for i in range(3)] == pytest.approx(expected)
+
+
+def test_the_reward_key_chooses_from_mappings_and_raw_rewards_may_be_kept() -> None:
+    group = [sample(i, 0, 0.0, 2) for i in range(2)]
+    group[0].reward, group[1].reward = {"score": 1.0, "acc": False}, {"score": 0.0, "acc": True}
+    group[1].metadata["raw_reward"] = 0.25
+    found = built([group], reward_key="score")
+    assert [found[i].raw_reward for i in (0, 1)] == [1.0, 0.25]
+    assert found[0].advantage > 0 > found[1].advantage
+
+
+def test_a_function_may_replace_the_comparison() -> None:
+    group = [sample(i, 0, float(i), 2) for i in range(3)]
+    found = built([group], post_process=lambda samples: ([s.reward for s in samples], [10 * s.reward for s in samples]))
+    assert [(found[i].raw_reward, found[i].advantage) for i in range(3)] == [(0, 0), (1, 10), (2, 20)]
+
+
+def test_supervised_samples_need_no_log_probs() -> None:
+    one = sample(0, 0, 0.0, 3)
+    one.rollout_log_probs, one.weight_versions, one.loss_mask = None, [], [0, 1, 1]
+    found = built([[one]], supervised=True, normalize=False)
+    assert found[0].rollout_log_probs.tolist() == [0, 0, 0]
+    assert found[0].loss_mask.tolist() == [0, 1, 1]
+    with pytest.raises(SampleError, match="weight_versions is empty"):
+        build([[one]])
+
+
+def converted(**changes: Any) -> dict[str, Any]:
+    """What a conversion function returns for samples 0 and 1 below."""
+    return {
+        "tokens": [[1, 2, 0], [1, 2, 0, 1]], "response_lengths": [1, 2], "rewards": [0.5, -0.5],
+        "raw_reward": [1, 0], "truncated": [0, 1], "sample_indices": [0, 1], "loss_masks": [[1], [0, 1]], **changes,
+    }  # fmt: skip
+
+
+def test_a_function_may_make_the_training_data() -> None:
+    group = [sample(0, 0, 1.0, 1), sample(1, 0, 0.0, 2, rollout=7)]
+    found = built([group], convert=lambda samples: converted())
+    assert [(s.advantage, s.raw_reward, s.truncated, s.rollout_id) for s in (found[0], found[1])] == [
+        (0.5, 1, False, 0), (-0.5, 0, True, 7),
+    ]  # fmt: skip
+    assert found[1].rollout_log_probs == pytest.approx([-0.1, -0.2])
+    assert found[1].rollout_mask_sum == 1
+    assert found[1].weight_versions == ["4"]
+    own = built([group], convert=lambda samples: converted(rollout_ids=[3, 3], rollout_log_probs=[[-1], [-2, -3]]))
+    assert own[0].rollout_mask_sum == 2
+    assert own[1].rollout_log_probs.tolist() == [-2, -3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rewards": [0.5]}, "have 1 rewards for 2 tokens"),
+        ({"reward": [0.5, 0.5]}, "have the unknown 'reward'"),
+        ({"loss_masks": [[1], [0, 1, 1]]}, "row 1: 3 loss_masks for 2 response tokens"),
+        ({"response_lengths": [1, 4]}, "row 1: 4 tokens with a response of 4"),
+        ({"rewards": [float("nan"), 0]}, "row 0: rewards are finite"),
+        ({"sample_indices": [0, 9]}, "row 1: there is no sample 9 whose rollout_log_probs could be taken"),
+    ],
+)
+def test_converted_data_are_checked_row_by_row(changes: dict[str, Any], words: str) -> None:
+    group = [sample(0, 0, 1.0, 1), sample(1, 0, 0.0, 2)]
+    with pytest.raises(ConvertError, match=words):
+        built([group], convert=lambda samples: converted(**changes))
+    with pytest.raises(ConvertError, match="lack tokens"):
+        built([group], convert=lambda samples: {key: v for key, v in converted().items() if key != "tokens"})
+
+
+def test_every_rank_has_as_many_passes_without_gradients() -> None:
+    groups = [[sample(4 * g + k, g, float(k == 0), 1 + (5 * g + 3 * k) % 11) for k in range(4)] for g in range(6)]
+    options = ScheduleOptions(3, 24, 40, log_probs_max_tokens_per_gpu=20)
+    batches = build_train_batches(groups, BatchOptions(options), 0)
+    assert len({len(batch.log_prob_indices) for batch in batches}) == 1
+    for batch in batches:
+        assert {i for indices in batch.log_prob_indices for i in indices} == set(range(len(batch.sequences)))
+        for indices in batch.log_prob_indices:
+            assert sum(batch.sequences[i].total_length for i in indices) <= 20
+
+
 def loss_of(batches: list[TrainBatch], step: int, per_token: bool) -> float:
     """Sum over ranks and micro-batches of weighted (log-prob x advantage), any function of tokens would do."""
     total = 0.0
@@ -130,6 +257,10 @@ def test_bad_samples_are_refused_at_the_door() -> None:
     broken.loss_mask = [1]
     with pytest.raises(SampleError, match=r"sample 3 \(group 1\): loss_mask has 1 entries"):
         build([[broken]])
+    mapping = sample(3, 1, 1.0, 2)
+    mapping.reward = {"score": 1.0, "acc": True}
+    with pytest.raises(SampleError, match="reward is a mapping of 'score', 'acc'; --reward-key names the one"):
+        build([[mapping]])
     lacking = sample(3, 1, 1.0, 2)
     lacking.rollout_log_probs = None
     with pytest.raises(SampleError, match="rollout_log_probs is missing"):
