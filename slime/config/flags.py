@@ -32,6 +32,17 @@ MAX_SEED = 2**31 - 1
 # Above it Megatron, PyArrow and the engine overflow; counts, sizes and lengths never come near.
 MAX_INTEGER = 2**53
 
+_RANGE_WORDS: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "choices": "one of {}", "comma": ", ", "above": "above {}", "minimum": "at least {}", "maximum": "at most {}",
+        "int": "an integer", "float": "a number", "str": "text", "dict": "a JSON object", "bool": "true or false",
+    },
+    "zh": {
+        "choices": "{} 之一", "comma": "，", "above": "大于 {}", "minimum": "不小于 {}", "maximum": "不大于 {}",
+        "int": "整数", "float": "数", "str": "文本", "dict": "JSON 对象", "bool": "true 或 false",
+    },
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Text:
@@ -57,7 +68,8 @@ class Flag:
     exclusive lower limit. ``default`` is None when the flag is required or filled by derivation. ``runs`` is False
     for a flag that the runtime does not honour yet; ``only`` lists, as text, the values that it runs today. ``sets``
     names the fields of Megatron's or SGLang's configuration that the flag sets, ``system_default`` is the value that
-    the system underneath takes when ``default`` is None.
+    the system underneath takes when ``default`` is None. ``not_yet`` lists values that the runtime does not run yet,
+    of a flag that takes any other.
     """
 
     name: str
@@ -78,32 +90,30 @@ class Flag:
     required: bool
     sets: tuple[str, ...] = ()
     system_default: Any = None
+    not_yet: tuple[str, ...] = ()
 
     @property
     def switch(self) -> bool:
         """True when the flag takes no value."""
         return self.type is bool
 
-    def range_text(self) -> str:
+    def range_text(self, language: str = "en") -> str:
         """The legal values in words, for help and errors."""
+        words = _RANGE_WORDS[language]
         if self.choices is not None:
-            return "one of " + ", ".join(self.choices)
-        noun = {int: "an integer", float: "a number", str: "text", dict: "a JSON object", bool: "true or false"}
-        parts = [noun[self.type]]
-        if self.above is not None:
-            parts.append(f"above {_number(self.above)}")
-        if self.minimum is not None:
-            parts.append(f"at least {_number(self.minimum)}")
-        if self.maximum is not None:
-            parts.append(f"at most {_number(self.maximum)}")
-        return ", ".join(parts)
+            return words["choices"].format(", ".join(self.choices))
+        parts = [words[self.type.__name__]]
+        for limit, word in ((self.above, "above"), (self.minimum, "minimum"), (self.maximum, "maximum")):
+            if limit is not None:
+                parts.append(words[word].format(_number(limit)))
+        return words["comma"].join(parts)
 
     def planned(self, value: str | None = None) -> bool:
         """True when the runtime does not run this flag, or not with ``value`` (a switch has None)."""
         if not self.runs:
             return True
         if self.only is None:
-            return False
+            return value in self.not_yet
         if value is None:
             return self.switch and "true" not in self.only
         return _canonical(self, value) not in {_canonical(self, one) for one in self.only}
@@ -120,6 +130,7 @@ def flag(
     above: float | None = None,
     runs: bool = True,
     only: Iterable[Any] | None = None,
+    not_yet: Iterable[str] = (),
     source: Source = "slime",
     since: str | None = None,
     required: bool = False,
@@ -139,6 +150,7 @@ def flag(
         "above": above,
         "runs": runs,
         "only": None if only is None else tuple(value_text(value) for value in only),
+        "not_yet": tuple(not_yet),
         "source": source,
         "since": since,
         "required": required,

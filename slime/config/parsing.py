@@ -166,7 +166,7 @@ def planned_problem(assignment: Assignment) -> Problem | None:
             return Problem(
                 "cfg", f"{where}{one.name} is planned: the runtime does not run it yet", "leave it out", (one.name,)
             )
-        legal = ", ".join(one.only or ())
+        legal = ", ".join(one.only) if one.only is not None else "every other function"
         return Problem(
             "cfg",
             f"{where}{one.name} {value_text(item)} is planned: the runtime does not run this value yet",

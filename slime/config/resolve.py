@@ -10,7 +10,7 @@ from typing import Any
 from slime.config.config import REGISTRY, Config
 from slime.config.derive import derive
 from slime.config.errors import ConfigError, HelpRequested, Problem
-from slime.config.helptext import help_text
+from slime.config.helptext import help_text, help_topic
 from slime.config.layers import read_file
 from slime.config.parsing import (
     HELP,
@@ -42,8 +42,8 @@ def parse_args(argv: Sequence[str]) -> Config:
     then everything is checked. Raises ConfigError with every problem found, HelpRequested for ``--help``, and
     NotYetRun when all that stands against the run is that the runtime does not run a flag or a value yet.
     """
-    if any(word in HELP for word in argv):
-        raise HelpRequested(help_text(language()))
+    if any(word.partition("=")[0] in HELP for word in argv):
+        raise HelpRequested(help_text(language(), help_topic(argv, HELP)))
     found, problems = read_arguments(argv)
     merged: list[Assignment] = []
     for item in found:

@@ -96,7 +96,7 @@ def test_an_empty_file_gives_nothing(tmp_path: Path) -> None:
         ("lr: [1\n", 2, "not valid YAML"),
         ("- lr\n", 1, "a mapping of flags"),
         ("[a]: 1\n", 1, "the key a list or mapping is not text"),
-        ("partial-rollout: true\n", 1, "--partial-rollout is planned"),
+        ("sglang-enable-lora: true\n", 1, "--sglang-enable-lora is planned"),
         (
             "lr: !!python/object/apply:os.getcwd []\n",
             1,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slime.config import GROUP_TITLES, REGISTRY, Config, ConfigError, HelpRequested, as_arguments, as_values, parse_args
+from slime.config import GROUP_TITLES, REGISTRY, Config, ConfigError, as_arguments, as_values, parse_args
 from slime.config.flags import Flag
 from slime.config.parsing import Assignment, read_arguments
 from slime.config.refused import REFUSED
@@ -39,6 +39,10 @@ MINIMAL = [
     "1",
     "--colocate",
 ]
+
+
+# A switch that the runtime will not run soon: nothing here trains adapters.
+PLANNED = "--sglang-enable-lora"
 
 
 def sample_value(one: Flag) -> Any:
@@ -154,13 +158,13 @@ def test_a_value_before_any_flag() -> None:
 
 def test_all_mistakes_come_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_args(["--lr", "x", "--no-such-flag", "--partial-rollout", *MINIMAL[2:]])
+        parse_args(["--lr", "x", "--no-such-flag", PLANNED, *MINIMAL[2:]])
     problems = caught.value.problems
     assert [problem.flags for problem in problems] == [
         ("--lr",),
         ("--no-such-flag",),
         ("--hf-checkpoint",),
-        ("--partial-rollout",),
+        (PLANNED,),
     ]
     assert str(caught.value).startswith("4 problems with the configuration:")
 
@@ -193,16 +197,16 @@ def test_a_planned_flag_is_refused_by_name(group: str) -> None:
 def test_a_planned_value_is_refused_with_what_runs(name: str, value: str) -> None:
     text = message(name, value)
     assert f"{name} {value} is planned" in text
-    assert f"it runs {', '.join(REGISTRY[name].only or ())}" in text
+    assert REGISTRY[name].only is None or f"it runs {', '.join(REGISTRY[name].only or ())}" in text
 
 
 def test_a_planned_switch_that_is_off_asks_for_nothing() -> None:
-    assert parse_args([*MINIMAL, "--partial-rollout=false"]).partial_rollout is False
+    assert parse_args([*MINIMAL, f"{PLANNED}=false"]).sglang_enable_lora is False
 
 
 def test_planned_flags_and_broken_rules_come_together() -> None:
-    text = message("--partial-rollout", "--eps-clip", "0.3", "--eps-clip-high", "0.2")
-    assert "--partial-rollout is planned" in text
+    text = message(PLANNED, "--eps-clip", "0.3", "--eps-clip-high", "0.2")
+    assert f"{PLANNED} is planned" in text
     assert "--eps-clip 0.3 is above --eps-clip-high 0.2" in text
 
 
@@ -211,19 +215,6 @@ def test_origins_say_where_a_value_comes_from() -> None:
     assert config.origins["num_rollout"] == "command line"
     assert config.origins["global_batch_size"] == "derived"
     assert "lr" not in config.origins
-
-
-@pytest.mark.parametrize("word", ["--help", "-h"])
-@pytest.mark.parametrize(("variable", "part"), [("zh_CN.UTF-8", "用法"), ("C.UTF-8", "usage")])
-def test_help_lists_every_flag(word: str, variable: str, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLIME_LANG", variable)
-    with pytest.raises(HelpRequested) as caught:
-        parse_args([word])
-    assert caught.value.exit_code == 0
-    text = str(caught.value)
-    assert part in text
-    listed = {line.split()[0] for line in text.splitlines() if line.startswith("  --")}
-    assert listed == set(REGISTRY)
 
 
 @pytest.mark.parametrize(
