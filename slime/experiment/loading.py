@@ -23,6 +23,7 @@ from slime.experiment.environment import fact_values, launch_defaults
 from slime.experiment.errors import CatalogError
 from slime.experiment.facts import Facts, default_root, load_facts
 from slime.experiment.facts_schema import FactModel, Words
+from slime.experiment.memory_schema import MemoryFile
 from slime.experiment.place import Place
 from slime.experiment.schema import ChoiceField, EnumValue
 from slime.experiment.tables import FlagStatus, Scalar, Tables
@@ -48,6 +49,7 @@ def load_tables(root: Path | None = None) -> Tables:
     transitions, place_transitions = _read(folder / "transitions.yaml", schema.TransitionsFile)
     rules, place_rules = _read(folder / "rules.yaml", schema.RulesFile)
     arguments, place_arguments = _read(folder / "arguments.yaml", schema.ArgumentsFile)
+    memory, place_memory = _read(folder / "memory.yaml", MemoryFile)
     presets, place_presets = _read(folder / "presets.yaml", schema.PresetsFile)
     links, place_links = _read(folder / "links.yaml", schema.LinksFile)
     tour, place_tour = _read(folder / "tour.yaml", TourFile)
@@ -61,6 +63,7 @@ def load_tables(root: Path | None = None) -> Tables:
         transitions=transitions.transitions,
         rules=rules.rules,
         arguments=arguments,
+        memory=memory,
         presets=presets.presets,
         links=links,
         tour=tour,
@@ -74,6 +77,7 @@ def load_tables(root: Path | None = None) -> Tables:
         "transitions": place_transitions,
         "rules": place_rules,
         "arguments": place_arguments,
+        "memory": place_memory,
         "presets": place_presets,
         "links": place_links,
         "tour": place_tour,
@@ -201,7 +205,9 @@ def _flags(arguments: schema.ArgumentsFile, facts: Facts, place: Place) -> dict[
             problems.append(f"{where}{name} is no flag of the runtime; nearest: {REGISTRY.nearest(name)}")
             continue
         flag = REGISTRY[name]
-        result[name] = FlagStatus(flag.runs, flag.only, flag.type in (int, float), flag.switch)
+        # The lab never writes a function of the user's for such a flag, so all but its default is what does not run yet.
+        only = (str(flag.default),) if flag.not_yet else flag.only
+        result[name] = FlagStatus(flag.runs, only, flag.type in (int, float), flag.switch)
     if problems:
         raise CatalogError("\n".join(problems))
     return result

@@ -1,53 +1,164 @@
-"""Metrics of one round's samples. Names are slime's: `rollout/...`, `eval/<name>`."""
+"""Metrics of one round's samples. Names are slime's: `rollout/...`, `multi_turn/...`, `passrate/...`."""
 
 from __future__ import annotations
 
 import statistics
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slime.data.sample import Sample, Status
+from slime.observability.estimates import ks, pass_at_k
 
 Metrics = dict[str, float]
+Groups = Sequence[Sequence[Sample]]
+
+REPETITION_CHARACTERS = 10_000
+REPETITION_RATIO = 10
 
 
-def rollout_metrics(groups: Sequence[Sequence[Sample]], weight_version: int) -> Metrics:
+@dataclass(frozen=True, slots=True)
+class MetricOptions:
+    """Which metrics are made besides the usual ones; names are the flags' (``--log-...``).
+
+    Attributes:
+        reward_key: entry of a reward that is a mapping, ``--reward-key``.
+        passrate: pass@k of the training prompts.
+        multi_turn: lengths with and without what tools said, and turns.
+        correct_samples: lengths of the right answers.
+        reward_category: key of a reward mapping whose values are counted.
+    """
+
+    reward_key: str | None = None
+    passrate: bool = False
+    multi_turn: bool = False
+    correct_samples: bool = False
+    reward_category: str | None = None
+
+
+def rollout_metrics(groups: Groups, weight_version: int, options: MetricOptions = MetricOptions()) -> Metrics:
     """What a round's samples look like.
 
     Args:
-        groups: graded samples, those of one prompt together.
+        groups: samples, those of one prompt together. Rewards may be absent (supervised data).
         weight_version: version of the weights that the engines hold.
+        options: see `MetricOptions`.
 
     Returns:
         `rollout/raw_reward`: mean reward. `rollout/response_len/{mean,median,max,min}`: trained tokens of a response.
         `rollout/truncated_ratio`: share of responses cut at the limit. `rollout/zero_std_ratio`: share of groups whose
-        rewards are all equal, which teach nothing. `rollout/log_probs`: mean log-prob of a sampled token.
-        `rollout/verdict/<kind>`: share of each of the grader's verdicts. `rollout/weight_version`: `weight_version`.
-        `staleness/{mean,max}`: how many versions older the weights were that generated a sample.
+        rewards are all equal, which teach nothing; `rollout/zero_std/count_<reward>` counts them by their reward.
+        `rollout/log_probs`: mean log-prob of a sampled token. `rollout/verdict/<kind>`: share of each of the grader's
+        verdicts. `rollout/repetition_frac`: share of long texts that repeat themselves. `rollout/weight_version`:
+        `weight_version`. `staleness/{mean,max}`: how many versions older the weights were that generated a sample's
+        oldest token. `rollout/non_generation_time`: mean seconds in tools, where there were any.
     """
     samples = [sample for group in groups for sample in group]
-    lengths = [sample.effective_response_length() for sample in samples]
-    constant = sum(1 for group in groups if len({sample.reward for sample in group}) == 1)
-    log_probs = [value for sample in samples for value in sample.rollout_log_probs or ()]
     metrics = {
-        "rollout/raw_reward": statistics.fmean(sample.reward or 0.0 for sample in samples),
-        "rollout/response_len/mean": statistics.fmean(lengths),
-        "rollout/response_len/median": float(statistics.median(lengths)),
-        "rollout/response_len/max": float(max(lengths)),
-        "rollout/response_len/min": float(min(lengths)),
-        "rollout/truncated_ratio": _share(sample.status is Status.TRUNCATED for sample in samples),
-        "rollout/zero_std_ratio": constant / len(groups),
+        **length_metrics(samples),
+        "truncated_ratio": _share(sample.status is Status.TRUNCATED for sample in samples),
+        "repetition_frac": _share(map(repeats_itself, (sample.response for sample in samples))),
+        "weight_version": float(weight_version),
+        **_rewards(groups, options),
     }
-    ages = [weight_version - min(map(int, sample.weight_versions)) for sample in samples]
-    metrics |= {
-        "rollout/weight_version": float(weight_version),
-        "staleness/mean": statistics.fmean(ages),
-        "staleness/max": float(max(ages)),
-    }
+    log_probs = [
+        value
+        for sample in samples
+        for value, trains in zip(sample.rollout_log_probs or (), sample.loss_mask or _ones(sample), strict=True)
+        if trains
+    ]
     if log_probs:
-        metrics["rollout/log_probs"] = statistics.fmean(log_probs)
+        metrics["log_probs"] = statistics.fmean(log_probs)
+    if any(sample.non_generation_time for sample in samples):
+        metrics["non_generation_time"] = statistics.fmean(sample.non_generation_time for sample in samples)
+    found = {f"rollout/{name}": value for name, value in metrics.items()}
+    ages = [weight_version - min(map(int, sample.weight_versions)) for sample in samples if sample.weight_versions]
+    if ages:
+        found |= {"staleness/mean": statistics.fmean(ages), "staleness/max": float(max(ages))}
+    if options.multi_turn:
+        found |= _multi_turn(samples)
+    if options.passrate:
+        found |= _passrate(groups, options.reward_key)
+    return found
+
+
+def length_metrics(samples: Sequence[Sample]) -> Metrics:
+    """`response_len/{mean,median,max,min}`, in trained tokens."""
+    return _statistics("response_len", [sample.effective_response_length() for sample in samples])
+
+
+def repeats_itself(text: str) -> bool:
+    """Whether the last 10,000 characters of a longer text compress more than tenfold: a loop."""
+    if len(text) <= REPETITION_CHARACTERS:
+        return False
+    tail = text[-REPETITION_CHARACTERS:].encode()
+    return len(tail) > REPETITION_RATIO * len(zlib.compress(tail))
+
+
+def _rewards(groups: Groups, options: MetricOptions) -> Metrics:
+    samples = [sample for group in groups for sample in group]
+    if any(sample.reward is None for sample in samples):
+        return {}
+    values = [[_reward(sample, options.reward_key) for sample in group] for group in groups]
+    equal = [group[0] for group in values if len(set(group)) == 1]
+    metrics = {
+        "raw_reward": statistics.fmean(value for group in values for value in group),
+        "zero_std_ratio": len(equal) / len(groups),
+    }
+    metrics |= {f"zero_std/count_{reward:.1f}": float(count) for reward, count in sorted(Counter(equal).items())}
     verdicts = Counter(sample.verdict or "ungraded" for sample in samples)
-    return metrics | {f"rollout/verdict/{kind}": count / len(samples) for kind, count in sorted(verdicts.items())}
+    metrics |= {f"verdict/{kind}": count / len(samples) for kind, count in sorted(verdicts.items())}
+    if options.correct_samples:
+        right = [s for s in samples if _reward(s, options.reward_key) == 1.0]
+        metrics["correct_samples/ratio"] = len(right) / len(samples)
+        if right:
+            metrics |= {f"correct_samples/{name}": value for name, value in length_metrics(right).items()}
+    if options.reward_category is not None:
+        kinds = [s.reward.get(options.reward_category, "none") for s in samples if isinstance(s.reward, dict)]
+        shares = Counter(map(str, kinds))
+        metrics |= {f"error_cat/{kind}": count / len(samples) for kind, count in sorted(shares.items())}
+    return metrics
+
+
+def _multi_turn(samples: Sequence[Sample]) -> Metrics:
+    whole = [sample.response_length for sample in samples]
+    own = [sum(sample.loss_mask or _ones(sample)) for sample in samples]
+    turns = [len(sample.weight_versions) for sample in samples]
+    return {
+        f"multi_turn/{name}": value
+        for name, value in {
+            **_statistics("raw_response_length/response_length", whole, "_"),
+            **_statistics("wo_obs_response_length/response_length", own, "_"),
+            **_statistics("multi_turn_metric/round_number", turns, "_"),
+        }.items()
+        if not name.endswith("median")
+    }
+
+
+def _passrate(groups: Groups, reward_key: str | None) -> Metrics:
+    counts = [(len(group), sum(_reward(sample, reward_key) == 1.0 for sample in group)) for group in groups]
+    return {
+        f"passrate/pass@{k}": statistics.fmean(pass_at_k(n, correct, k) for n, correct in counts)
+        for k in ks(min(n for n, _ in counts))
+    }
+
+
+def _reward(sample: Sample, reward_key: str | None) -> float:
+    return sample.reward_value(reward_key if isinstance(sample.reward, dict) else None)
+
+
+def _statistics(name: str, values: Sequence[float], joint: str = "/") -> Metrics:
+    return {
+        f"{name}{joint}mean": statistics.fmean(values),
+        f"{name}{joint}median": float(statistics.median(values)),
+        f"{name}{joint}max": float(max(values)),
+        f"{name}{joint}min": float(min(values)),
+    }
+
+
+def _ones(sample: Sample) -> list[int]:
+    return [1] * sample.response_length
 
 
 def _share(flags: Iterable[bool]) -> float:

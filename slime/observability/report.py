@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from slime.observability.console import Pace, duration, round_line
+from slime.observability.evaluation import EvalScores
 from slime.observability.writer import MetricsWriter
 
 BEFORE_TRAINING = -1
@@ -56,13 +57,17 @@ class Report:
         self._writer.write(round_id, self.metrics)
         self.metrics = {}
 
-    def evaluation(self, round_id: int, name: str, mean: float, standard_error: float, truncated_ratio: float) -> None:
-        """Print and write the held-out accuracy of a set after a round (`BEFORE_TRAINING`: before the first)."""
+    def evaluation(self, round_id: int, scores: EvalScores) -> None:
+        """Print and write the scores of a held-out set after a round (`BEFORE_TRAINING`: before the first)."""
         when = "before training" if round_id == BEFORE_TRAINING else f"after round {round_id + 1}"
-        self.note(f"held-out {name} {when}: {mean:.3f} (standard error {standard_error:.3f})")
-        self.held_out.setdefault(name, []).append((round_id, mean))
-        scores = {"": mean, "-standard_error": standard_error, "-truncated_ratio": truncated_ratio}
-        self._writer.write(round_id, {f"eval/{name}{suffix}": value for suffix, value in scores.items()})
+        mean = scores.mean
+        text = f"held-out {scores.name} {when}: {mean.value:.3f} (95% {mean.low:.3f}-{mean.high:.3f})"
+        if scores.pass_at:
+            k = max(scores.pass_at)
+            text += f"  pass@{k} {scores.pass_at[k].value:.3f}"
+        self.note(text)
+        self.held_out.setdefault(scores.name, []).append((round_id, mean.value))
+        self._writer.write(round_id, scores.all_metrics())
 
     def summary(self) -> None:
         """Print what training changed: each held-out set's first and last accuracy."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 FinishReason = Literal["stop", "length", "abort"]
 
@@ -17,14 +17,85 @@ class SamplingParams:
         temperature: 0 means greedy.
         top_p: kept probability mass, (0, 1].
         top_k: kept candidates, -1 for all.
-        stop_token_ids: ids that end a response besides the tokenizer's own end token.
+        stop: strings that end a response; the response keeps the string (``no_stop_trim``).
+        stop_token_ids: ids that end a response besides the tokenizer's own end token; the response keeps the id.
+        min_new_tokens: tokens before an end token may be sampled.
+        repetition_penalty: 1.0 = none.
+        skip_special_tokens: of the text that a server decodes, which stop strings are compared with.
+        sampling_seed: fixes the draw of this request on servers that sample per request; None = the server's own.
+        banned_token_ids: ids that are never sampled.
     """
 
     max_new_tokens: int
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = -1
+    stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
+    min_new_tokens: int = 0
+    repetition_penalty: float = 1.0
+    skip_special_tokens: bool = False
+    sampling_seed: int | None = None
+    banned_token_ids: tuple[int, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parameters as SGLang's ``/generate`` takes them, JSON-ready; what is at SGLang's default is left out."""
+        values: dict[str, Any] = {
+            "max_new_tokens": self.max_new_tokens,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+        }
+        optional: dict[str, Any] = {
+            "stop": list(self.stop),
+            "stop_token_ids": list(self.stop_token_ids),
+            "min_new_tokens": self.min_new_tokens,
+            "logit_bias": {str(token): BAN for token in self.banned_token_ids},
+        }
+        values |= {name: value for name, value in optional.items() if value}
+        if self.stop:
+            # Text decides where to stop, so the server must decode as the loop does, and keep what it stopped at.
+            values |= {
+                "skip_special_tokens": self.skip_special_tokens,
+                "spaces_between_special_tokens": False,
+                "no_stop_trim": True,
+            }
+        if self.repetition_penalty != 1.0:
+            values["repetition_penalty"] = self.repetition_penalty
+        if self.sampling_seed is not None:
+            values["sampling_seed"] = self.sampling_seed
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> SamplingParams:
+        """Inverse of `to_dict`, for hooks that change the mapping before they ask for tokens.
+
+        Raises:
+            ValueError: for a key that this class does not know, or a missing ``max_new_tokens``.
+        """
+        given = dict(values)
+        for name in ("spaces_between_special_tokens", "no_stop_trim"):
+            given.pop(name, None)
+        bias = given.pop("logit_bias", {})
+        if any(value != BAN for value in bias.values()):
+            raise ValueError(f"logit_bias {bias}: only {BAN}, which bans a token, keeps log-probs usable for training.")
+        known = set(cls.__dataclass_fields__)
+        unknown = sorted(given.keys() - known)
+        if unknown:
+            raise ValueError(f"sampling parameter {unknown[0]!r} is not known; known: {', '.join(sorted(known))}.")
+        if "max_new_tokens" not in given:
+            raise ValueError("sampling parameters need max_new_tokens, the limit of the response in tokens.")
+        stop = given.pop("stop", ())
+        return cls(
+            **{name: value for name, value in given.items() if name != "stop_token_ids"},
+            stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
+            stop_token_ids=tuple(given.get("stop_token_ids") or ()),
+            banned_token_ids=tuple(int(token) for token in bias),
+        )
+
+
+BAN = -1000.0
+"""A bias under which no float32 softmax leaves any probability."""
 
 
 @dataclass(frozen=True, slots=True)

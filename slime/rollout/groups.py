@@ -1,75 +1,89 @@
-"""Many groups at once: generate each sample, grade each group when it is whole, stop at the deadline."""
+"""One group from prompts to rewards: its samples side by side, then the sample hooks, then the grader."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from typing import Any
 
 from slime.data.sample import Sample, Status
-from slime.rollout.grading import Grader, grade_samples
+from slime.rollout.grading import Rewarder
+from slime.rollout.hook_results import same_or_sample
+from slime.rollout.hook_set import HookSet
 from slime.rollout.progress import Progress
-from slime.rollout.runner import SampleRunner
-
-# After the deadline, engines get this long to answer the aborts; then the requests are dropped.
-ABORT_SECONDS = 10.0
+from slime.rollout.runner import FINISHED, SampleRunner
 
 
-async def run_groups(
-    runner: SampleRunner,
-    grader: Grader,
-    rm_type: str,
-    groups: list[list[Sample]],
-    progress: Progress,
-    deadline: float | None = None,
-) -> list[list[Sample]]:
-    """Generate and grade in place; return the groups that are whole, in their order.
+@dataclass(frozen=True, slots=True)
+class GroupWork:
+    """What every group of a round or data set is run with.
 
-    Groups that are not whole after `deadline` seconds hold a sample that is aborted. They are left out entirely:
-    keeping only the samples that were fast would teach the policy to answer briefly.
-
-    Raises:
-        Whatever the client or the grader raises first; all other work is cancelled before.
+    Attributes:
+        runner, rewarder, progress: see their classes.
+        hooks: the user's functions.
+        args: their first argument.
+        rollout_id: number of the round, for hooks.
+        evaluation: the samples are held out.
     """
-    tasks = [asyncio.create_task(_run_group(runner, grader, rm_type, group, progress)) for group in groups]
-    try:
-        await _wait(tasks, deadline)
-        late = [task for task in tasks if not task.done()]
-        if late:
-            await runner.stop()
-            await _wait(late, ABORT_SECONDS)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return [group for task, group in zip(tasks, groups, strict=True) if not task.cancelled() and task.result()]
 
+    runner: SampleRunner
+    rewarder: Rewarder
+    progress: Progress
+    hooks: HookSet
+    args: Any
+    rollout_id: int
+    evaluation: bool = False
 
-async def _wait(tasks: list[asyncio.Task[bool]], timeout: float | None) -> None:
-    """Until all are done, one fails, or `timeout` seconds are over; a failure is raised."""
-    if not tasks:
-        return
-    done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_EXCEPTION)
-    for task in tasks:
-        if task in done and (error := task.exception()) is not None:
-            raise error
+    async def run(self, group: list[Sample]) -> list[Sample] | None:
+        """Generate and grade a group.
 
+        Returns:
+            Its graded samples; more than were given where a trajectory came in pieces. None if one of them was aborted:
+            a group is whole or it does not count, since keeping the samples that were fast would teach the policy to
+            answer briefly.
 
-async def _run_group(
-    runner: SampleRunner, grader: Grader, rm_type: str, group: list[Sample], progress: Progress
-) -> bool:
-    async def one(sample: Sample) -> None:
-        await runner.run(sample)
-        progress.add(sample.response_length)
+        Raises:
+            Whatever the client, a hook or the grader raises first; the group's other samples are cancelled before.
+        """
+        if all(sample.status in FINISHED and sample.reward is not None for sample in group):
+            return group  # finished in an earlier round that was full already
+        pieces = [piece for trajectory in await self._generate(group) for piece in trajectory]
+        if any(piece.status is Status.ABORTED for piece in pieces):
+            return None
+        samples = [await self._hooked(piece) for piece in pieces]
+        self.runner.replaced.update(id(old) for old, new in zip(pieces, samples, strict=True) if new is not old)
+        for sample in samples:
+            sample.check(graded=False)
+        await self.rewarder.reward(samples)
+        for sample in samples:
+            sample.check(graded=True, reward_key=self.reward_key(sample))
+        return samples
 
-    # A TaskGroup cancels the siblings of a sample that fails.
-    try:
-        async with asyncio.TaskGroup() as siblings:
-            for sample in group:
-                siblings.create_task(one(sample))
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    if any(sample.status is Status.ABORTED for sample in group):
-        return False
-    await grade_samples(grader, rm_type, group)
-    for sample in group:
-        sample.check(graded=True)
-    return True
+    def reward_key(self, sample: Sample) -> str | None:
+        """The key of this sample's reward; a plain number has none."""
+        return self.rewarder.options.reward_key if isinstance(sample.reward, dict) else None
+
+    async def _generate(self, group: list[Sample]) -> list[list[Sample]]:
+        async def one(sample: Sample) -> list[Sample]:
+            pieces = await self.runner.run(sample)
+            self.progress.add(sum(piece.response_length for piece in pieces))
+            return pieces
+
+        try:
+            async with asyncio.TaskGroup() as siblings:
+                tasks = [siblings.create_task(one(sample)) for sample in group]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _hooked(self, sample: Sample) -> Sample:
+        for hook in self.hooks.all("rollout-sample-hook"):
+            sample = await hook(
+                sample.name(),
+                same_or_sample(sample),
+                self.args,
+                sample,
+                rollout_id=self.rollout_id,
+                evaluation=self.evaluation,
+            )
+        return sample

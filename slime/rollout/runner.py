@@ -1,125 +1,197 @@
-"""One sample from prompt to response: budget, request, retry after an abort, and the fields that follow from it."""
+"""Samples from prompt to response: budget, request, retries, and what happens to a response that is cut off."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slime.data.sample import Sample, Status
 from slime.rollout.client import GenerateClient, Generation, SamplingParams
 from slime.rollout.errors import RolloutError
+from slime.rollout.seeds import request_seed
+from slime.rollout.text import TextTools
 
-Decode = Callable[[list[int]], str]
 STATUS = {"stop": Status.COMPLETED, "length": Status.TRUNCATED, "abort": Status.ABORTED}
-# An engine aborts on its own, for example while its weights change; then the sample is asked for again.
-MAX_ATTEMPTS = 3
+FINISHED = (Status.COMPLETED, Status.TRUNCATED)
 REQUEST_NUMBERS = itertools.count()
 
 
+@dataclass(frozen=True, slots=True)
+class RunnerOptions:
+    """How samples are asked for; names are the flags' where there is one.
+
+    Attributes:
+        sampling: for every request; `max_new_tokens` is the limit of a whole response, ``--rollout-max-response-len``.
+        concurrency: requests in flight, ``--sglang-server-concurrency`` times engines.
+        max_context_len: limit of prompt and response together, in tokens; None = none.
+        rollout_seed: seed of all request seeds; None leaves the draw to the server.
+        partial_rollout: keep what a stopped sample has, to go on from there in another round.
+        mask_offpolicy_in_partial_rollout: then leave the part of the earlier round out of the loss.
+        max_attempts: how often a sample is begun. An engine aborts on its own, for example while its weights change.
+        name: what is sampled for; part of request names and seeds.
+    """
+
+    sampling: SamplingParams
+    concurrency: int
+    max_context_len: int | None = None
+    rollout_seed: int | None = None
+    partial_rollout: bool = False
+    mask_offpolicy_in_partial_rollout: bool = False
+    max_attempts: int = 3
+    name: str = "rollout"
+
+
 class SampleRunner:
-    """Runs samples against a client, at most `concurrency` at a time."""
+    """Runs samples against a client, at most `concurrency` requests at a time.
 
-    def __init__(
-        self,
-        client: GenerateClient,
-        decode: Decode,
-        sampling: SamplingParams,
-        concurrency: int,
-        max_context_len: int | None = None,
-        name: str = "rollout",
-    ) -> None:
-        """
-        Args:
-            client: samples token ids.
-            decode: ids of a response to text, without special tokens.
-            sampling: for every request; `max_new_tokens` is the limit of a response.
-            concurrency: requests in flight.
-            max_context_len: limit of prompt and response together, in tokens; None = none.
-            name: beginning of every request name, for the server's log.
-        """
-        if concurrency < 1:
-            raise ValueError(f"concurrency is {concurrency}; at least one request must be in flight.")
-        if sampling.max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens is {sampling.max_new_tokens}; a response has at least 1 token.")
+    Attributes:
+        generated_tokens: so far, those of responses that were thrown away included.
+        stopping: no further request is made.
+        replaced: `id` of samples whose trajectory lives on in other objects; these have no state to continue from.
+    """
+
+    def __init__(self, client: GenerateClient, text: TextTools, options: RunnerOptions) -> None:
+        if options.concurrency < 1:
+            raise ValueError(f"concurrency is {options.concurrency}; at least one request must be in flight.")
+        if options.sampling.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens is {options.sampling.max_new_tokens}; a response has at least 1 token.")
         self.client = client
-        self.decode = decode
-        self.sampling = sampling
-        self.max_context_len = max_context_len
-        self.name = name
+        self.text = text
+        self.options = options
         self.generated_tokens = 0
-        self._slots = asyncio.Semaphore(concurrency)
+        self.stopping = False
+        self.replaced: set[int] = set()
+        self._slots = asyncio.Semaphore(options.concurrency)
         self._in_flight: dict[int, str] = {}
-        self._stopping = False
 
-    async def run(self, sample: Sample) -> None:
-        """Generate the response of `sample` in place. Afterwards its status is completed, truncated or aborted.
+    async def run(self, sample: Sample) -> list[Sample]:
+        """Generate the response of `sample` in place; a sample that is finished already is left as it is.
+
+        Returns:
+            The sample, with the status completed, truncated or aborted. (A list, because a generation function of the
+            user's may give back a trajectory in pieces.)
 
         Raises:
-            RolloutError: if the prompt leaves no room for a response, or the client's answer breaks its contract.
+            RolloutError: the prompt leaves no room for a response, or the client's answer breaks its contract.
         """
-        budget = self._budget(sample)
-        for _ in range(MAX_ATTEMPTS):
-            async with self._slots:
-                if self._stopping:
-                    break
-                generation = await self._request(sample, budget)
-            _append(sample, generation, budget, self.decode)
-            self.generated_tokens += len(generation.output_ids)
-            if sample.status is not Status.ABORTED:
-                return
-            reset(sample)
-        sample.status = Status.ABORTED
+        if sample.status in FINISHED:
+            return [sample]
+        self._resume(sample)
+        for _ in range(self.options.max_attempts):
+            if self.stopping:
+                break
+            pieces = await self._trajectory(sample)
+            if all(piece.status in FINISHED for piece in pieces):
+                if len(pieces) > 1 or pieces[0] is not sample:
+                    self.replaced.add(id(sample))
+                return pieces
+            if self.stopping:
+                break
+            if not self.options.partial_rollout:
+                reset(sample)
+        self._suspend(sample)
+        return [sample]
+
+    async def _trajectory(self, sample: Sample) -> list[Sample]:
+        """One attempt: the whole response in one request."""
+        budget = self.budget(sample)
+        if budget == 0:
+            sample.status = Status.TRUNCATED
+            return [sample]
+        sampling = replace(self.options.sampling, max_new_tokens=budget)
+        self.append(sample, await self.request(sample, sample.tokens, sampling))
+        sample.response = self.text.response_text(sample.tokens[sample.prompt_length :])
+        return [sample]
+
+    async def request(self, sample: Sample, input_ids: list[int], sampling: SamplingParams) -> Generation:
+        """Ask for tokens after `input_ids`, in the name of `sample`; an empty aborted answer once stopping.
+
+        Raises:
+            RolloutError: the answer breaks its contract.
+        """
+        options = self.options
+        if sampling.sampling_seed is None and options.rollout_seed is not None:
+            seed = request_seed(options.rollout_seed, options.name, sample.index, len(input_ids))
+            sampling = replace(sampling, sampling_seed=seed)
+        async with self._slots:
+            if self.stopping:
+                return Generation([], [], "abort", "")
+            # A server may still know the name of an attempt that was dropped, so no two attempts share one.
+            number = next(REQUEST_NUMBERS)
+            self._in_flight[number] = rid = f"{options.name}-{sample.index}-{number}"
+            try:
+                generation = await self.client.generate(list(input_ids), sampling, rid)
+            finally:
+                del self._in_flight[number]
+        self.generated_tokens += len(generation.output_ids)
+        _check(sample, generation, sampling.max_new_tokens)
+        return generation
+
+    def append(self, sample: Sample, generation: Generation) -> Sample:
+        """Add what was generated to the response: ids, log-probs, text, weight version and status."""
+        if generation.output_ids:
+            sample.append_response_tokens(
+                generation.output_ids,
+                generation.logprobs,
+                text=self.text.response_text(generation.output_ids),
+                weight_version=generation.weight_version,
+            )
+        sample.status = STATUS[generation.finish_reason]
+        return sample
 
     async def stop(self) -> None:
         """Start no further request and abort those in flight; the `run` calls then return soon."""
-        self._stopping = True
+        self.stopping = True
         await asyncio.gather(*(self.client.abort(rid) for rid in list(self._in_flight.values())))
 
-    async def _request(self, sample: Sample, budget: int) -> Generation:
-        # A server may still know the name of an attempt that was dropped, so no two attempts share one.
-        rid = f"{self.name}-{sample.index}-{next(REQUEST_NUMBERS)}"
-        self._in_flight[id(sample)] = rid
-        try:
-            sampling = replace(self.sampling, max_new_tokens=budget)
-            return await self.client.generate(list(sample.tokens), sampling, rid)
-        finally:
-            del self._in_flight[id(sample)]
+    def budget(self, sample: Sample) -> int:
+        """Tokens that may still be generated; 0 when the response is as long as it may be."""
+        budget = self.options.sampling.max_new_tokens - sample.response_length
+        limit = self.options.max_context_len
+        if limit is not None:
+            if len(sample.tokens) >= limit and sample.response_length == 0:
+                raise RolloutError(
+                    f"{sample.name()}: the prompt has {len(sample.tokens)} tokens and --rollout-max-context-len is "
+                    f"{limit}, so no token is left for a response. Lower --rollout-max-prompt-len below it."
+                )
+            budget = min(budget, limit - len(sample.tokens))
+        return max(budget, 0)
 
-    def _budget(self, sample: Sample) -> int:
-        budget = self.sampling.max_new_tokens
-        if self.max_context_len is not None:
-            budget = min(budget, self.max_context_len - len(sample.tokens))
-        if budget < 1:
-            raise RolloutError(
-                f"{sample.name()}: the prompt has {len(sample.tokens)} tokens and --rollout-max-context-len is "
-                f"{self.max_context_len}, so no token is left for a response. Lower --rollout-max-prompt-len below it."
-            )
-        return budget
+    def _resume(self, sample: Sample) -> None:
+        """Before a sample goes on with what an earlier round left of it."""
+        if self.options.mask_offpolicy_in_partial_rollout and sample.response_length:
+            sample.loss_mask = [0] * sample.response_length
+
+    def _suspend(self, sample: Sample) -> None:
+        if not self.options.partial_rollout:
+            reset(sample)
+        sample.status = Status.ABORTED
 
 
 def reset(sample: Sample) -> None:
-    """Back to the bare prompt, as the data source made it."""
+    """Back to the bare prompt, as the data source made it. What hooks noted in `metadata` stays."""
+    fresh = Sample()
+    for name in GENERATED:
+        setattr(sample, name, getattr(fresh, name))
     sample.tokens = sample.tokens[: sample.prompt_length]
-    sample.response, sample.response_length = "", 0
-    sample.rollout_log_probs, sample.weight_versions = None, []
-    sample.reward, sample.verdict, sample.verdict_reason = None, None, ""
-    sample.status = Status.PENDING
 
 
-def _append(sample: Sample, generation: Generation, budget: int, decode: Decode) -> None:
+GENERATED = (
+    "response", "response_length", "reward", "verdict", "verdict_reason", "loss_mask", "weight_versions",
+    "rollout_log_probs", "teacher_log_probs", "rollout_top_p_token_ids", "rollout_top_p_token_offsets",
+    "rollout_topk_token_ids", "rollout_topk_log_probs", "rollout_routed_experts", "status", "remove_sample",
+    "train_metadata", "non_generation_time", "spec_info", "prefix_cache_info",
+)  # fmt: skip
+"""Fields of a sample that generation, hooks and graders fill."""
+
+
+def _check(sample: Sample, generation: Generation, limit: int) -> None:
     ids, log_probs = generation.output_ids, generation.logprobs
     if len(ids) != len(log_probs):
         raise RolloutError(
             f"{sample.name()}: the engine returned {len(ids)} tokens with {len(log_probs)} log-probs; "
             "training needs one for each token."
         )
-    if len(ids) > budget:
-        raise RolloutError(f"{sample.name()}: the engine returned {len(ids)} tokens, the request's limit was {budget}.")
-    sample.tokens = sample.tokens + list(ids)
-    sample.response = decode(list(ids))
-    sample.response_length = len(ids)
-    sample.rollout_log_probs = list(log_probs)
-    sample.weight_versions = [generation.weight_version]
-    sample.status = STATUS[generation.finish_reason]
+    if len(ids) > limit:
+        raise RolloutError(f"{sample.name()}: the engine returned {len(ids)} tokens, the request's limit was {limit}.")

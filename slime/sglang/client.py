@@ -113,15 +113,7 @@ class SGLangClient:
 
 
 def _body(input_ids: list[int], sampling: SamplingParams, name: str) -> dict[str, Any]:
-    parameters: dict[str, Any] = {
-        "max_new_tokens": sampling.max_new_tokens,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-    }
-    if sampling.stop_token_ids:
-        parameters["stop_token_ids"] = list(sampling.stop_token_ids)
-    return {"input_ids": input_ids, "sampling_params": parameters, "return_logprob": True, "rid": name}
+    return {"input_ids": input_ids, "sampling_params": sampling.to_dict(), "return_logprob": True, "rid": name}
 
 
 def _parse(answer: Any, url: str) -> Generation:

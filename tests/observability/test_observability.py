@@ -10,7 +10,9 @@ import pytest
 
 from slime.data.sample import Sample, Status
 from slime.observability.console import Pace, duration, round_line
-from slime.observability.metrics import rollout_metrics
+from slime.observability.estimates import Estimate
+from slime.observability.evaluation import EvalScores
+from slime.observability.metrics import MetricOptions, repeats_itself, rollout_metrics
 from slime.observability.report import BEFORE_TRAINING, Report
 from slime.observability.writer import MetricsWriter
 
@@ -48,7 +50,36 @@ def test_a_round_is_measured_by_hand() -> None:
         "rollout/log_probs": -0.5,
         "rollout/verdict/correct": 0.75,
         "rollout/verdict/wrong": 0.25,
+        "rollout/zero_std/count_1.0": 1.0,
+        "rollout/repetition_frac": 0.0,
     }
+
+
+def test_further_metrics_are_made_when_they_are_asked_for() -> None:
+    groups = [
+        [sample(1.0, 2), sample(0.0, 4), sample(0.0, 4), sample(0.0, 4)],
+        [sample(1.0, 6), sample(1.0, 6), sample(0.0, 6), sample(0.0, 8)],
+    ]
+    groups[0][0].loss_mask = [1, 0]
+    groups[0][0].weight_versions = ["4", "4"]
+    groups[1][3].reward = {"score": 0.0, "fault": "format"}
+    options = MetricOptions("score", passrate=True, multi_turn=True, correct_samples=True, reward_category="fault")
+    metrics = rollout_metrics(groups, 4, options)
+    assert metrics["passrate/pass@1"] == pytest.approx((1 / 4 + 2 / 4) / 2)
+    assert metrics["passrate/pass@2"] == pytest.approx((3 / 6 + 5 / 6) / 2)  # pairs that hold a right answer, of six
+    assert metrics["passrate/pass@4"] == 1.0
+    assert metrics["multi_turn/raw_response_length/response_length_mean"] == 5.0
+    assert metrics["multi_turn/wo_obs_response_length/response_length_mean"] == pytest.approx(39 / 8)
+    assert metrics["multi_turn/multi_turn_metric/round_number_max"] == 2.0
+    assert metrics["rollout/correct_samples/ratio"] == 3 / 8
+    assert metrics["rollout/correct_samples/response_len/max"] == 6.0
+    assert metrics["rollout/error_cat/format"] == 1 / 8
+
+
+def test_a_loop_is_told_from_a_long_text() -> None:
+    assert repeats_itself("and so on " * 2000)
+    assert not repeats_itself("and so on " * 900)
+    assert not repeats_itself("".join(chr(33 + i * i * 7919 % 90) for i in range(20_000)) + str(list(range(3000))))
 
 
 def test_records_are_lines_of_json_and_are_appended(tmp_path: Path) -> None:
@@ -107,10 +138,14 @@ def test_the_time_left_follows_the_last_rounds(monkeypatch: pytest.MonkeyPatch) 
     assert left == pytest.approx(2.0 * 79)
 
 
+def scores(mean: float) -> EvalScores:
+    return EvalScores("sums", Estimate(mean, mean - 0.1, mean + 0.1), 0.02, {2: Estimate(0.9, 0.8, 1.0)}, 0.25, 8)
+
+
 def test_the_report_prints_writes_and_sums_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "metrics.jsonl"
     with Report(2, str(path)) as report:
-        report.evaluation(BEFORE_TRAINING, "sums", 0.4, 0.02, 0.0)
+        report.evaluation(BEFORE_TRAINING, scores(0.4))
         report.start(0)
         with report.timed("rollout"):
             pass
@@ -118,18 +153,23 @@ def test_the_report_prints_writes_and_sums_up(tmp_path: Path, capsys: pytest.Cap
         report.finish_round(0)
         report.add({"rollout/raw_reward": 0.5})
         report.finish_round(1)
-        report.evaluation(1, "sums", 0.7, 0.02, 0.01)
+        report.evaluation(1, scores(0.7))
         report.summary()
     records = [json.loads(line) for line in path.read_text().splitlines()]
     assert records[0] == {
         "round": -1,
         "eval/sums": 0.4,
+        "eval/sums-ci95_low": pytest.approx(0.3),
+        "eval/sums-ci95_high": 0.5,
         "eval/sums-standard_error": 0.02,
-        "eval/sums-truncated_ratio": 0,
+        "eval/sums-truncated_ratio": 0.25,
+        "eval/sums-pass@2": 0.9,
+        "eval/sums-pass@2-ci95_low": 0.8,
+        "eval/sums-pass@2-ci95_high": 1.0,
     }
     assert records[1]["train/loss"] == 1.0 and records[1]["perf/rollout_time"] >= 0
     assert records[2] == {"round": 1, "rollout/raw_reward": 0.5}  # nothing of the round before
     printed = capsys.readouterr().out
-    assert "held-out sums before training: 0.400" in printed
+    assert "held-out sums before training: 0.400 (95% 0.300-0.500)  pass@2 0.900" in printed
     assert "round 2/2  reward 0.500" in printed
     assert "held-out sums: 0.400 -> 0.700 (+0.300)" in printed

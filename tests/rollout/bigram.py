@@ -27,8 +27,9 @@ class Bigram:
     def __init__(self, seed: int = 0) -> None:
         self.table = np.random.default_rng(seed).normal(size=(VOCABULARY, VOCABULARY)) * 1.5
 
-    def log_probs(self, last: int, temperature: float) -> np.ndarray:
+    def log_probs(self, last: int, temperature: float, banned: tuple[int, ...] = ()) -> np.ndarray:
         scores = self.table[last] / temperature
+        scores[list(banned)] = -np.inf
         shifted = scores - scores.max()
         return shifted - np.log(np.exp(shifted).sum())
 
@@ -48,7 +49,8 @@ class BigramClient:
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             count = self.asked[tuple(input_ids)] = self.asked.get(tuple(input_ids), -1) + 1
-            return await self._sample(input_ids, sampling, rid, np.random.default_rng([count, *input_ids]))
+            seed = [count, *input_ids] if sampling.sampling_seed is None else [sampling.sampling_seed]
+            return await self._sample(input_ids, sampling, rid, np.random.default_rng(seed))
         finally:
             self.in_flight -= 1
 
@@ -64,11 +66,11 @@ class BigramClient:
             if rid in self.aborted:
                 reason = "abort"
                 break
-            row = self.model.log_probs(last, sampling.temperature)
+            row = self.model.log_probs(last, sampling.temperature, sampling.banned_token_ids)
             last = int(draw.choice(VOCABULARY, p=np.exp(row)))
             ids.append(last)
             log_probs.append(float(row[last]))
-            if last == EOS:
+            if last == EOS or last in sampling.stop_token_ids:
                 reason = "stop"
                 break
         return Generation(ids, log_probs, reason, self.version)

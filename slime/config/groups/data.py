@@ -29,7 +29,7 @@ class DataFlags:
     apply_chat_template: bool = flag(
         False, "用 tokenizer 的对话模板渲染 prompt", "render the prompt with the tokenizer's chat template"
     )
-    apply_chat_template_kwargs: Mapping[str, Any] | None = planned(
+    apply_chat_template_kwargs: Mapping[str, Any] | None = flag(
         None, "传给对话模板的参数（JSON）", "arguments of the chat template (JSON)"
     )
     rollout_shuffle: bool = flag(
@@ -41,7 +41,7 @@ class DataFlags:
     disable_rollout_global_dataset: bool = planned(
         False, "不读 prompt 文件，由采样函数自己取数据", "read no prompt file; the rollout function brings its own data"
     )
-    data_source_path: str | None = planned(None, "自定义数据源类", "import path of a data source")
+    data_source_path: str | None = flag(None, "自定义数据源类", "import path of a data source")
     loss_mask_type: str = planned(
         "qwen",
         "SFT 掩码的生成方式",
@@ -55,16 +55,16 @@ class DataFlags:
         choices=("math", "deepscaler", "dapo", "f1", "gpqa", "ifbench", "remote_rm", "random"),
         only=("math", "deepscaler"),
     )
-    reward_key: str | None = planned(
+    reward_key: str | None = flag(
         None, "评分器返回字典时取哪个键", "key of the reward when the grader returns a mapping"
     )
-    group_rm: bool = planned(False, "一次评一整组回答", "grade all answers of a prompt together")
+    group_rm: bool = flag(False, "一次评一整组回答", "grade all answers of a prompt together")
     rm_url: str | None = planned(None, "远程评分器地址", "address of a remote grader")
-    custom_rm_path: str | None = planned(None, "自定义评分函数", "import path of a grading function")
-    custom_reward_post_process_path: str | None = planned(
+    custom_rm_path: str | None = flag(None, "自定义评分函数", "import path of a grading function")
+    custom_reward_post_process_path: str | None = flag(
         None, "自定义奖励后处理函数", "import path of a function that post-processes rewards"
     )
-    custom_convert_samples_to_train_data_path: str | None = planned(
+    custom_convert_samples_to_train_data_path: str | None = flag(
         None, "自定义样本到训练数据的转换", "import path of a conversion from samples to training data"
     )
 

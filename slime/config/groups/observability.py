@@ -32,16 +32,16 @@ class ObservabilityFlags:
     wandb_always_use_train_step: bool = planned(
         False, "W&B 的横轴总用更新次数", "always put optimizer steps on the axis of W&B"
     )
-    log_multi_turn: bool = planned(False, "记录多轮指标", "record multi-turn metrics")
-    log_passrate: bool = planned(False, "记录 pass@k", "record pass@k")
-    log_reward_category: str | None = planned(None, "按类别记录奖励", "record rewards by this category")
-    log_correct_samples: bool = planned(False, "记录正确样本的统计", "record statistics of correct samples")
-    custom_rollout_log_function_path: str | None = planned(
+    log_multi_turn: bool = flag(False, "记录多轮指标", "record multi-turn metrics")
+    log_passrate: bool = flag(False, "记录 pass@k", "record pass@k")
+    log_reward_category: str | None = flag(None, "按类别记录奖励", "record rewards by this category")
+    log_correct_samples: bool = flag(False, "记录正确样本的统计", "record statistics of correct samples")
+    custom_rollout_log_function_path: str | None = flag(
         None,
         "记录一轮指标的函数 f(rollout_id, args, samples, extra_metrics, rollout_time) -> bool",
         "import path of f(rollout_id, args, samples, extra_metrics, rollout_time) -> bool, which logs a round",
     )
-    custom_eval_rollout_log_function_path: str | None = planned(
+    custom_eval_rollout_log_function_path: str | None = flag(
         None,
         "记录评估指标的函数 f(rollout_id, args, data, extra_metrics) -> bool",
         "import path of f(rollout_id, args, data, extra_metrics) -> bool, which logs an evaluation",

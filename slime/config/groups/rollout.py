@@ -49,37 +49,69 @@ class RolloutFlags:
         minimum=-1,
         only=(-1,),
     )
-    rollout_stop: tuple[str, ...] | None = planned(None, "停止字符串", "strings that end a response")
-    rollout_stop_token_ids: tuple[int, ...] | None = planned(
-        None, "停止 token 的 id", "ids of tokens that end a response", minimum=0
+    rollout_stop: tuple[str, ...] | None = flag(None, "停止字符串", "strings that end a response")
+    rollout_stop_token_ids: tuple[int, ...] | None = flag(
+        None,
+        "停止 token 的 id；tokenizer、generation_config 与对话模板里的结束 token 总会加入",
+        "ids of tokens that end a response, besides those of tokenizer, generation_config and chat template",
+        minimum=0,
     )
-    rollout_skip_special_tokens: bool = planned(False, "文本中去掉特殊 token", "leave special tokens out of the text")
+    rollout_skip_special_tokens: bool = flag(
+        False, "回答的文本中去掉特殊 token", "leave special tokens out of the text of a response"
+    )
+    rollout_banned_token_ids: tuple[int, ...] | None = flag(
+        None,
+        "采样时排除的 token 的 id，例如 pad；对数概率会因此略高于训练端",
+        "ids that are never sampled, for example pad; the sampler's log-probs rise above the trainer's by their mass",
+        minimum=0,
+        source="own",
+    )
+    truncated_samples: str = flag(
+        "grade",
+        "达到长度上限的回答：grade 照常评分，wrong 按没有答案计，mask 评分但不进入损失",
+        "responses cut at their limit: grade = graded as they are, wrong = as if without an answer, mask = graded, but "
+        "out of the loss",
+        choices=("grade", "wrong", "mask"),
+        source="own",
+    )
     rollout_function_path: str = flag(
         "slime.rollout.generate.generate_rollout",
         "一轮采样的函数",
         "import path of the function that generates one round",
-        only=("slime.rollout.generate.generate_rollout",),
+        not_yet=("slime.rollout.fully_async_rollout.generate_rollout_fully_async",),
     )
-    custom_generate_function_path: str | None = planned(None, "自定义生成函数", "import path of a generation function")
-    over_sampling_batch_size: int | None = planned(
+    custom_generate_function_path: str | None = flag(
+        None,
+        "自定义生成函数：生成一个样本的整条轨迹",
+        "import path of a function that makes the trajectory of a sample",
+    )
+    hook_timeout: float = flag(
+        1800.0, "一次钩子调用的时限（秒）", "seconds that one call of a hook may take", above=0, source="own"
+    )
+    over_sampling_batch_size: int | None = flag(
         None, "一次补充的组数，不小于每轮的 prompt 数", "groups per refill, at least the prompts per round", minimum=1
     )
-    dynamic_sampling_filter_path: str | None = planned(
+    dynamic_sampling_max_rounds: int = flag(
+        20,
+        "一轮最多补充的次数；仍凑不齐就报错退出",
+        "refills after which a round that is still short of groups ends the run",
+        minimum=1,
+        source="own",
+    )
+    dynamic_sampling_filter_path: str | None = flag(
         None, "动态采样过滤函数", "import path of a filter that drops groups"
     )
-    partial_rollout: bool = planned(
+    partial_rollout: bool = flag(
         False, "保留未完成的回答，下一轮续写", "keep unfinished responses and continue them in the next round"
     )
-    mask_offpolicy_in_partial_rollout: bool = planned(
+    mask_offpolicy_in_partial_rollout: bool = flag(
         False, "续写时把旧前缀移出损失", "leave the old prefix of a continued response out of the loss"
     )
-    rollout_sample_hook_path: tuple[str, ...] | None = planned(
+    rollout_sample_hook_path: tuple[str, ...] | None = flag(
         None, "评分前处理每个样本的函数", "import paths of functions that see each sample before its reward"
     )
-    buffer_filter_path: str | None = planned(None, "从缓冲区取样本的函数", "import path of the buffer's filter")
-    buffer_sort_by_staleness: bool = planned(
-        False, "先取最旧的样本", "take the stalest samples first", since=NEWER_SLIME
-    )
+    buffer_filter_path: str | None = flag(None, "从缓冲区取样本的函数", "import path of the buffer's filter")
+    buffer_sort_by_staleness: bool = flag(False, "先取最旧的样本", "take the stalest samples first", since=NEWER_SLIME)
     flush_cache_interval: int = planned(
         1,
         "每隔多少次权重同步清空引擎缓存",
@@ -90,10 +122,10 @@ class RolloutFlags:
     rollout_data_postprocess_path: str | None = planned(
         None, "训练数据的后处理函数", "import path of a function that post-processes training data"
     )
-    rollout_sample_filter_path: str | None = planned(
+    rollout_sample_filter_path: str | None = flag(
         None, "决定哪些样本进入损失的函数", "import path of a function that chooses samples for the loss"
     )
-    rollout_all_samples_process_path: str | None = planned(
+    rollout_all_samples_process_path: str | None = flag(
         None, "处理全部样本的函数", "import path of a function that sees all samples"
     )
     rollout_buffer_url: str | None = planned(None, "外部样本缓冲服务的地址", "address of an external rollout buffer")
@@ -114,8 +146,8 @@ class EvaluationFlags:
     eval_prompt_data: tuple[str, ...] | None = flag(
         None, "评估集：名称 路径，可写多对", "evaluation sets: name path, one or more pairs"
     )
-    eval_config: str | None = planned(None, "评估配置文件（YAML）", "file that describes the evaluation (YAML)")
-    eval_function_path: str | None = planned(None, "自定义评估函数", "import path of an evaluation function")
+    eval_config: str | None = flag(None, "评估配置文件（YAML）", "file that describes the evaluation (YAML)")
+    eval_function_path: str | None = flag(None, "自定义评估函数", "import path of an evaluation function")
     skip_eval_before_train: bool = flag(False, "训练前不评估", "do not evaluate before the first round")
     n_samples_per_eval_prompt: int = flag(1, "评估时每个 prompt 的回答数", "answers per evaluation prompt", minimum=1)
     eval_temperature: float = flag(
@@ -126,13 +158,13 @@ class EvaluationFlags:
     eval_max_response_len: int = flag(
         None, "评估回答的最大 token 数", "longest evaluation response, in tokens", minimum=1
     )
-    eval_max_prompt_len: int | None = planned(
+    eval_max_prompt_len: int | None = flag(
         None, "评估 prompt 的最大 token 数", "longest evaluation prompt, in tokens", minimum=1
     )
-    eval_max_context_len: int | None = planned(
+    eval_max_context_len: int | None = flag(
         None, "评估时 prompt 加回答的最大 token 数", "longest evaluation prompt plus response, in tokens", minimum=2
     )
-    eval_min_new_tokens: int | None = planned(
+    eval_min_new_tokens: int | None = flag(
         None, "评估回答的最小 token 数", "shortest evaluation response, in tokens", minimum=0
     )
     eval_input_key: str = flag(None, "评估集 prompt 所在的列", "column of the prompt in evaluation sets")
@@ -140,4 +172,4 @@ class EvaluationFlags:
         None, "评估集标准答案所在的列", "column of the reference answer in evaluation sets"
     )
     eval_tool_key: str | None = planned(None, "评估集工具定义所在的列", "column of the tools in evaluation sets")
-    eval_reward_key: str | None = planned(None, "评估取哪个奖励键", "key of the reward in the evaluation")
+    eval_reward_key: str | None = flag(None, "评估取哪个奖励键", "key of the reward in the evaluation")

@@ -1,0 +1,140 @@
+"""The rounds and evaluations of one run: the rollout function that the flags name, its result checked and measured."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from slime.data.sample import Sample, SampleError
+from slime.observability.evaluation import EvalScores, eval_scores
+from slime.observability.metrics import MetricOptions, rollout_metrics
+from slime.rollout.client import GenerateClient
+from slime.rollout.evaluate import evaluate_sets
+from slime.rollout.grading import Grader
+from slime.rollout.hook_results import ResultError, groups, shown, truth
+from slime.rollout.machinery import Machinery
+from slime.rollout.outputs import RolloutFnEvalOutput, RolloutFnTrainOutput
+from slime.rollout.progress import Print
+from slime.rollout.setup import RolloutSetup
+
+
+class Rollouts:
+    """Makes the rounds of a run."""
+
+    def __init__(self, setup: RolloutSetup, client: GenerateClient, grader: Grader, emit: Print | None = print) -> None:
+        """
+        Args:
+            setup: see `prepare`.
+            client: samples token ids.
+            grader: the built-in graders.
+            emit: prints a line for a person; None = silent.
+        """
+        self.setup = setup
+        self.config = setup.config
+        self.tools = Machinery(
+            setup.config, client, grader, setup.text, setup.hooks, setup.runner, setup.rewards, setup.held_out, emit
+        )
+
+    async def generate(self, round_id: int, weight_version: int) -> RolloutFnTrainOutput:
+        """Generate one round.
+
+        Args:
+            round_id: number of the round.
+            weight_version: version of the weights that the engines hold.
+
+        Returns:
+            Graded groups; the metrics are those of the function and those of the samples.
+
+        Raises:
+            RolloutError, HookError: see `slime.rollout.generate.generate_rollout`.
+        """
+        self.setup.round.value = round_id
+        function = self.setup.hooks.one("rollout-function")
+        assert function is not None  # the flag has a default
+        begun = time.monotonic()
+        with self.tools.bound():
+            output: RolloutFnTrainOutput = await function(
+                f"rollout {round_id}", self._train_output, self.config, round_id, self.setup.source, evaluation=False
+            )
+        if not self._logged(round_id, output, time.monotonic() - begun):
+            output.metrics = {
+                **rollout_metrics(output.samples, weight_version, self._metric_options()),
+                **output.metrics,
+            }
+        return output
+
+    async def evaluate(self, round_id: int) -> list[EvalScores]:
+        """Evaluate on every held-out set; their scores, in order.
+
+        Raises:
+            RolloutError, HookError: see `evaluate_sets`.
+        """
+        function = self.setup.hooks.one("eval-function")
+        subject = f"evaluation after round {round_id}"
+        with self.tools.bound():
+            if function is None:
+                output = await evaluate_sets(self.tools, round_id)
+            else:
+                output = await function(
+                    subject, _eval_output, self.config, round_id, self.setup.source, evaluation=True
+                )
+        hook = self.setup.hooks.one("eval-log")
+        if hook is not None and hook.call(subject, truth, round_id, self.config, output.data, output.metrics):
+            return []
+        return [eval_scores(name, data, output.metrics) for name, data in output.data.items()]
+
+    def _logged(self, round_id: int, output: RolloutFnTrainOutput, seconds: float) -> bool:
+        hook = self.setup.hooks.one("rollout-log")
+        if hook is None:
+            return False
+        samples = [sample for group in output.samples for sample in group]
+        return bool(
+            hook.call(f"rollout {round_id}", truth, round_id, self.config, samples, dict(output.metrics), seconds)
+        )
+
+    def _metric_options(self) -> MetricOptions:
+        config = self.config
+        return MetricOptions(
+            reward_key=config.reward_key,
+            passrate=config.log_passrate,
+            multi_turn=config.log_multi_turn,
+            correct_samples=config.log_correct_samples,
+            reward_category=config.log_reward_category,
+        )
+
+    def _train_output(self, result: Any) -> RolloutFnTrainOutput:
+        """Check what a rollout function returned; a bare list of groups is taken as well."""
+        if isinstance(result, list):
+            result = RolloutFnTrainOutput(result)
+        if not isinstance(result, RolloutFnTrainOutput):
+            raise ResultError(f"{shown(result)}; it must be a RolloutFnTrainOutput.")
+        supervised = self.config.loss_type == "sft_loss"
+        for sample in (sample for group in groups(result.samples) for sample in group):
+            self._check(sample, supervised)
+        if not any(result.samples):
+            raise ResultError("no sample; there is nothing to train on.")
+        return result
+
+    def _check(self, sample: Sample, supervised: bool) -> None:
+        try:
+            key = self.config.reward_key if isinstance(sample.reward, dict) else None
+            sample.check(graded=not supervised, generated=not supervised, reward_key=key)
+        except SampleError as error:
+            raise ResultError(f"a sample that breaks its contract: {error}") from error
+
+
+def _eval_output(result: Any) -> RolloutFnEvalOutput:
+    if isinstance(result, dict):
+        result = RolloutFnEvalOutput(result)
+    if not isinstance(result, RolloutFnEvalOutput):
+        raise ResultError(f"{shown(result)}; it must be a RolloutFnEvalOutput.")
+    for name, data in result.data.items():
+        missing = [key for key in ("rewards", "truncated") if key not in data]
+        if missing:
+            raise ResultError(f"scores of {name!r} without {' and '.join(missing)}.")
+        if len(data["rewards"]) != len(data["truncated"]) or not data["rewards"]:
+            raise ResultError(
+                f"{len(data['rewards'])} rewards and {len(data['truncated'])} entries of truncated for {name!r}; "
+                "there is one of each for every sample, and at least one."
+            )
+    return result
