@@ -41,6 +41,18 @@ def catalog_json(tables: Tables) -> dict[str, Any]:
             name: {**_row(slot), "literal": _literal(tables, slot.value)} for name, slot in arguments.slots.items()
         },
         "blocks": {name: _rows(parts) for name, parts in arguments.blocks.items()},
+        "memory": {
+            "derived": _rows(tables.memory.derived),
+            "phases": [
+                {
+                    **_row(phase, "ranks", "derived", "terms"),
+                    "ranks": [{**_row(rank), "values": _rows(rank.values)} for rank in phase.ranks],
+                    "derived": _rows(phase.derived),
+                    "terms": _rows(phase.terms),
+                }
+                for phase in tables.memory.phases
+            ],
+        },
         "presets": _rows(tables.presets),
         "links": _row(tables.links),
         "tour": asdict(tour(tables.tour)),

@@ -17,6 +17,7 @@ from slime.experiment.export_schema import export_schema
 from slime.experiment.facts import Facts
 from slime.experiment.layout import Layout, layout
 from slime.experiment.loading import DATA_FILES, load_tables
+from slime.experiment.memory import Phase, memory
 from slime.experiment.provenance import collect, source_files
 from slime.experiment.tables import Scalar, State, Tables
 from slime.experiment.texts import Text, both
@@ -99,6 +100,10 @@ class Catalog:
     def layout(self, state: State) -> Layout:
         """The picture of where the GPUs go."""
         return layout(self.tables, state)
+
+    def memory(self, state: State) -> list[Phase]:
+        """The estimate of memory: what each part takes on one rank of each kind, phase by phase."""
+        return memory(self.tables, state)
 
     def compare(self, a: State, b: State) -> comparison.Comparison:
         """A against B: differences with what they follow from, generated lines, findings and GPUs of both."""

@@ -180,6 +180,29 @@ def _sites(tables: Tables, places: Mapping[str, Place]) -> Iterator[_Site]:
     for index, rule in enumerate(tables.rules):
         yield from _rule_sites(rule, ("rules", index), places["rules"])
     yield from _argument_sites(tables, places["arguments"])
+    yield from _memory_sites(tables, places["memory"])
+
+
+def _memory_sites(tables: Tables, place: Place) -> Iterator[_Site]:
+    """Each expression may read what stands before it: common values, then a rank's own, then the phase's."""
+    common: list[str] = []
+    for index, derived in enumerate(tables.memory.derived):
+        yield _Site(place, ("derived", index, "value"), derived.value, tuple(common))
+        common.append(derived.name)
+    for number, phase in enumerate(tables.memory.phases):
+        for index, rank in enumerate(phase.ranks):
+            base: KeyPath = ("phases", number, "ranks", index)
+            yield _Site(place, (*base, "when"), rank.when, tuple(common))
+            known = list(common)
+            for where, row in [
+                *(((*base, "values", at, "value"), one) for at, one in enumerate(rank.values)),
+                *((("phases", number, "derived", at, "value"), one) for at, one in enumerate(phase.derived)),
+            ]:
+                yield _Site(place, where, row.value, tuple(known))
+                known.append(row.name)
+            for at, term in enumerate(phase.terms):
+                yield _Site(place, ("phases", number, "terms", at, "when"), term.when, tuple(known))
+                yield _Site(place, ("phases", number, "terms", at, "bytes"), term.bytes, tuple(known))
 
 
 def _choice_sites(tables: Tables, place: Place) -> Iterator[_Site]:

@@ -7,7 +7,7 @@
    with ``each``: the choice's name and value), ``role`` (argument rows: ``train`` in experiment.sh, ``regular``,
    ``prefill`` or ``decode`` in serving-reference.sh).
 
-A fact that a recipe does not have is null, never a made-up number.
+A fact that nobody read is null, never a made-up number. The size of a part that a model does not have is 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from slime.experiment.expression import Value
 from slime.experiment.facts import Facts
-from slime.experiment.facts_schema import LaunchFile, ModelFile
+from slime.experiment.facts_schema import Hybrid, LaunchFile, ModelFile
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,17 @@ def _bool(doc: str, read: Callable[[LaunchFile, ModelFile], Value]) -> Fact:
     return Fact(doc, ("bool",), read)
 
 
+def _all_to_all(recipe: LaunchFile) -> str:
+    """The recipe's own all-to-all backend of serving."""
+    stated = (extra.value for extra in recipe.serving_flags if extra.flag == "--sglang-moe-a2a-backend")
+    return next(stated, None) or "none"
+
+
+def _linear(model: ModelFile, read: Callable[[Hybrid], int]) -> int:
+    """A size of the linear-attention layers; 0 without any."""
+    return read(model.hybrid) if model.hybrid is not None else 0
+
+
 FACTS: dict[str, Fact] = {
     "display": _text("the recipe's name as shown", lambda r, m: r.display),
     "recipe_path": _text("the recipe's launch file", lambda r, m: f"recipes/launch/{r.id}.yaml"),
@@ -71,6 +82,7 @@ FACTS: dict[str, Fact] = {
     "engine": _int("GPUs of one serving engine", lambda r, m: r.engine.gpus),
     "engine_dp": _int("data-parallel ranks inside one engine", lambda r, m: r.engine.dp),
     "engine_ep": _int("expert parallel of one engine; 0: no flag", lambda r, m: r.engine.ep),
+    "engine_a2a": _text("how experts of an engine exchange tokens; none: all-reduce", lambda r, m: _all_to_all(r)),
     "max_tokens_per_gpu": _int("tokens of one micro-batch on one GPU", lambda r, m: r.max_tokens_per_gpu),
     "prompts": _int("prompts of one rollout", lambda r, m: r.batch.prompts),
     "samples": _int("answers to one prompt", lambda r, m: r.batch.samples),
@@ -92,7 +104,41 @@ FACTS: dict[str, Fact] = {
     "convert_last": _maybe_int("conversion layers, last stage", lambda r, m: r.conversion.last_stage_layers),
     "layers": _int("transformer layers", lambda r, m: m.layers),
     "hidden": _int("hidden size", lambda r, m: m.hidden),
+    "ffn": _int("width of a dense layer's MLP", lambda r, m: m.ffn),
+    "heads": _int("attention heads", lambda r, m: m.heads),
+    "kv_groups": _int("key/value heads; 0: latent attention", lambda r, m: m.kv_groups or 0),
+    "head_dim": _int("width of a head (latent attention: without rotation)", lambda r, m: m.head_dim),
     "vocab": _int("vocabulary size", lambda r, m: m.vocab),
+    "vocab_divisor": _int("vocabulary is padded to this many times TP; 1: not", lambda r, m: m.vocab_divisor),
+    "max_positions": _maybe_int("context of the checkpoint; null: unknown", lambda r, m: m.max_positions),
+    "tied": _bool("output layer shares the embedding", lambda r, m: m.tied_embeddings),
+    "qk_norm": _bool("norms on queries and keys", lambda r, m: m.qk_norm),
+    "qkv_bias": _bool("biases on queries, keys and values", lambda r, m: m.qkv_bias),
+    "sandwich_norm": _bool("norms after attention and MLP too", lambda r, m: m.sandwich_norm),
+    "dense_layers": _int("layers with a dense MLP", lambda r, m: m.moe.dense_layers if m.moe else m.layers),
+    "experts": _int("routed experts of a MoE layer; 0: none", lambda r, m: m.moe.experts if m.moe else 0),
+    "topk": _int("experts that a token is sent to; 0: none", lambda r, m: m.moe.topk if m.moe else 0),
+    "expert_ffn": _int("width of one expert; 0: none", lambda r, m: m.moe.expert_ffn if m.moe else 0),
+    "shared_ffn": _int("width of the shared experts; 0: none", lambda r, m: m.moe.shared_ffn if m.moe else 0),
+    "q_lora": _int("rank of the queries; 0: no latent attention", lambda r, m: m.mla.q_lora if m.mla else 0),
+    "kv_lora": _int("rank of keys and values; 0: no latent attention", lambda r, m: m.mla.kv_lora if m.mla else 0),
+    "qk_rope": _int("rotated width of a latent head; 0: none", lambda r, m: m.mla.qk_rope if m.mla else 0),
+    "v_head": _int("value width of a latent head; 0: none", lambda r, m: m.mla.v_head if m.mla else 0),
+    "index_frequency": _int(
+        "layers between indexes; 1: every layer", lambda r, m: m.dsa.index_frequency if m.dsa else 1
+    ),
+    "index_offset": _int("first layers that all have an index", lambda r, m: m.dsa.index_offset if m.dsa else 0),
+    "index_heads": _int("heads of the index; 0: none", lambda r, m: m.dsa.index_heads if m.dsa else 0),
+    "index_dim": _int("head width of the index; 0: none", lambda r, m: m.dsa.index_dim if m.dsa else 0),
+    "linear_key": _int("key width of linear attention", lambda r, m: _linear(m, lambda h: h.key_heads * h.key_dim)),
+    "linear_value": _int(
+        "value width of linear attention", lambda r, m: _linear(m, lambda h: h.value_heads * h.value_dim)
+    ),
+    "linear_heads": _int("value heads of linear attention", lambda r, m: _linear(m, lambda h: h.value_heads)),
+    "linear_key_dim": _int("key width of one such head", lambda r, m: _linear(m, lambda h: h.key_dim)),
+    "linear_value_dim": _int("value width of one such head", lambda r, m: _linear(m, lambda h: h.value_dim)),
+    "conv_kernel": _int("kernel of its convolution", lambda r, m: _linear(m, lambda h: h.conv_kernel)),
+    "gated": _bool("full attention has an output gate", lambda r, m: m.hybrid is not None and m.hybrid.gated),
     "attention": _text("gqa, mla, mla-dsa or hybrid", lambda r, m: m.attention),
     "parameters_billion": _text("parameters in billions, decimal text", lambda r, m: str(m.parameters_billion)),
     "moe": _bool("has routed experts", lambda r, m: m.moe is not None),

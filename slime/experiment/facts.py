@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 from slime.config.yaml_lines import Path as KeyPath
 from slime.config.yaml_lines import YamlError, load_yaml_with_lines, nearest_line
 from slime.experiment.facts_checks import Problem, check_launch, check_model
+from slime.experiment.facts_preflight import check_preflight
 from slime.experiment.facts_schema import FORMS, FactModel, ImagesFile, LaunchFile, ModelFile
 
 _File = TypeVar("_File", bound=FactModel)
@@ -97,7 +98,9 @@ def load_facts(root: Path | None = None) -> Facts:
     for read, recipe in launch.values():
         problems += [read.problem(problem) for problem in _check_names(recipe, model_ids, positions, legacy)]
         if recipe.model in by_id:
-            problems += [read.problem(problem) for problem in check_launch(recipe, by_id[recipe.model])]
+            model = by_id[recipe.model]
+            found = [*check_launch(recipe, model), *check_preflight(recipe, model)]
+            problems += [read.problem(problem) for problem in found]
     if problems or images is None:
         raise FactError(problems)
     ordered = sorted((recipe for _, recipe in launch.values()), key=lambda recipe: recipe.position)

@@ -88,19 +88,37 @@ class Dsa(FactModel):
 
     index_frequency: Positive
     index_offset: Positive
+    index_heads: Positive
+    index_dim: Positive
 
 
 class Hybrid(FactModel):
-    """Linear-attention layers next to full-attention layers."""
+    """Linear-attention layers next to full-attention layers.
+
+    A linear layer keeps one matrix of `key_dim` x `value_dim` for each of its `value_heads`, and the last
+    `conv_kernel` - 1 inputs of its convolution. `gated` says that full attention has an output gate as wide as its
+    queries.
+    """
 
     linear_kind: Text
     linear_layers: Positive
     attention_layers: Positive
+    key_heads: Positive
+    value_heads: Positive
+    key_dim: Positive
+    value_dim: Positive
+    conv_kernel: Positive
+    gated: bool
     state_dtype: Literal["float32", "bfloat16"]
 
 
 class ModelFile(FactModel):
-    """One architecture: `recipes/models/<id>.yaml`. Sizes are counts of elements."""
+    """One architecture: `recipes/models/<id>.yaml`. Sizes are counts of elements.
+
+    `max_positions` is the context that the checkpoint states; null where its file was not read. `vocab_divisor` is what
+    the trainer pads the vocabulary to a multiple of, times TP; 1 is no padding. `sandwich_norm`: norms after attention
+    and MLP too.
+    """
 
     id: Identifier
     display: Text
@@ -113,11 +131,15 @@ class ModelFile(FactModel):
     kv_groups: Positive | None
     head_dim: Positive
     vocab: Positive
+    vocab_divisor: Positive
+    max_positions: Positive | None
     rope_base: Positive
     rotary_percent: Decimal
     norm_eps: Decimal
     tied_embeddings: bool
     qk_norm: bool
+    qkv_bias: bool
+    sandwich_norm: bool
     parameters_billion: Positive | Decimal
     attention: Literal["gqa", "mla", "mla-dsa", "hybrid"]
     moe: Moe | None

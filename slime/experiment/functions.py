@@ -96,6 +96,7 @@ FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Any]]] = {
     "join": (1, 2, lambda parts, between=" ": want_text(between).join([want_text(p) for p in want_list(parts)])),
     "split": (1, 2, _split),
     "first": (1, 1, _first),
+    "distinct": (1, 1, lambda texts: list(dict.fromkeys(map(want_text, want_list(texts))))),
     "starts_with": (2, 2, lambda text, start: want_text(text).startswith(want_text(start))),
     "ends_with": (2, 2, lambda text, end: want_text(text).endswith(want_text(end))),
     **{name: (1, 1, _predicate(test)) for name, test in PREDICATES.items()},

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from slime.experiment import schema
 from slime.experiment.expression import Expression, Value
 from slime.experiment.facts import Facts
+from slime.experiment.memory_schema import MemoryFile
 from slime.experiment.tour import TourFile
 
 Scalar: TypeAlias = "str | bool | int"
@@ -45,6 +46,7 @@ class Tables:
     transitions: tuple[schema.Transition, ...]
     rules: tuple[schema.Rule, ...]
     arguments: schema.ArgumentsFile
+    memory: MemoryFile
     presets: tuple[schema.Preset, ...]
     links: schema.LinksFile
     tour: TourFile

@@ -53,7 +53,8 @@ def test_models_carry_the_numbers_of_their_source(facts: Facts, model_id: str) -
     model, source = facts.models[model_id], SOURCE_MODELS[model_id]
     for key in ("hf_model_type", "layers", "hidden", "ffn", "heads", "kv_groups", "head_dim", "vocab", "rope_base"):
         assert getattr(model, key) == source[key], key
-    assert (model.tied_embeddings, model.qk_norm) == (source["tied_embeddings"], source["qk_norm"])
+    for key in ("tied_embeddings", "qk_norm", "qkv_bias", "sandwich_norm", "vocab_divisor"):
+        assert getattr(model, key) == source[key], key
     assert float(model.rotary_percent) == source["rotary_percent"]
     assert float(model.norm_eps) == source["norm_eps"]
     assert (model.moe is None) == (source["moe"] is None)

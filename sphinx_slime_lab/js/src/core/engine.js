@@ -11,6 +11,7 @@ import { compare } from "./comparison.js";
 import { test } from "./expression.js";
 import { load } from "./importing.js";
 import { layout } from "./layout.js";
+import { memory } from "./memory.js";
 import { preview, validate } from "./repairs.js";
 import { receive, share } from "./sharing.js";
 import { createTables, namesOf } from "./tables.js";
@@ -62,6 +63,7 @@ export function createEngine(catalog) {
     share: (/** @type {State} */ state, /** @type {State | null} */ a = null) => share(tables, state, a),
     receive: (/** @type {string} */ link) => receive(tables, link),
     layout: (/** @type {State} */ state) => layout(tables, state),
+    memory: (/** @type {State} */ state) => memory(tables, state),
     arguments: (/** @type {State} */ state) => launcherLines(tables, state),
     environment: (/** @type {State} */ state) => environmentLines(tables, state),
     artifacts: (/** @type {State} */ state, /** @type {any} */ provenance = null) =>

@@ -119,6 +119,7 @@ export const FUNCTIONS = {
   join: [1, 2, (parts, between = " ") => wantList(parts).map(wantText).join(wantText(between))],
   split: [1, 2, split],
   first: [1, 1, first],
+  distinct: [1, 1, (texts) => [...new Set(wantList(texts).map(wantText))]],
   starts_with: [2, 2, (text, start) => wantText(text).startsWith(wantText(start))],
   ends_with: [2, 2, (text, end) => wantText(text).endsWith(wantText(end))],
   ...Object.fromEntries(
