@@ -11,17 +11,19 @@ def log_probs_from_logits(logits: Tensor, targets: Tensor, temperature: float = 
 
     Args:
         logits: [T, V], any float dtype.
-        targets: [T] integer ids.
+        targets: integer ids, [T] for one a row or [T, k] for several.
         temperature: the sampler's; must be above 0, since greedy decoding has no distribution to train on.
 
     Returns:
-        [T] float32 (float64 for float64 logits).
+        Float32 (float64 for float64 logits), in the shape of `targets`.
 
     Raises:
         ValueError: if `temperature` is not above 0.
     """
     scores = _scaled(logits, temperature)
-    return scores.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - torch.logsumexp(scores, dim=-1)
+    ids = targets.reshape(len(targets), -1)
+    found = scores.gather(-1, ids) - torch.logsumexp(scores, dim=-1, keepdim=True)
+    return found.reshape(targets.shape)
 
 
 def entropy_from_logits(logits: Tensor, temperature: float = 1.0) -> Tensor:

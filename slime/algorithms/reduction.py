@@ -82,11 +82,11 @@ def weights_of(reducer: Reducer, tokens: int) -> Tensor:
         )
     (weights,) = torch.autograd.grad(total.sum(), values)
     probe = torch.linspace(-1, 2, tokens)
-    expected, found = float((weights * probe).sum()), float(reducer(probe))
-    if float(total.detach()) != 0 or abs(expected - found) > 1e-4 * max(1.0, abs(expected)):
+    zero, found, expected = float(total.detach()), float(reducer(probe)), float((weights * probe).sum())
+    if zero != 0 or abs(expected - found) > 1e-4 * max(1.0, abs(expected)):
         raise ValueError(
-            f"the reducer is not linear (it gives {float(total.detach()):g} for zeros, {found:g} where a weighted sum is "
-            f"{expected:g}), so its result would depend on how the step is cut into micro-batches."
+            f"the reducer is not linear (it gives {zero:g} for zeros, {found:g} where a weighted sum is {expected:g}), "
+            "so its result would depend on how the step is cut into micro-batches."
         )
     return weights.detach()
 

@@ -32,6 +32,7 @@ from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 from torch.distributed.checkpoint.api import CheckpointException
 
 from slime.megatron.checkpoint_format import DirectTorchDistSave, check_metadata
+from slime.megatron.optimizer import has_stepped
 from slime.weights.tracker import RELEASE, TRACKER_NAME, CheckpointError, checkpoint_folder
 
 STATE_NAME = "slime.json"
@@ -83,11 +84,15 @@ def save_checkpoint(
         CheckpointError: `data_cursor` is not JSON, or the folder cannot be written.
     """
     content: dict[str, Any] = {"model": model.sharded_state_dict()}
-    content["optimizer"] = state.optimizer.sharded_state_dict(content["model"], metadata=OPTIMIZER_LAYOUT)
+    # Rounds that train the critic alone may be saved before the policy's optimizer has a state.
+    stepped = has_stepped(state.optimizer)
+    if stepped:
+        content["optimizer"] = state.optimizer.sharded_state_dict(content["model"], metadata=OPTIMIZER_LAYOUT)
     content["opt_param_scheduler"] = state.scheduler.state_dict()
     content["iteration"] = step
     content["rng_state"] = _rng_object(_rng_state())
-    return _write(root, f"iter_{step:07d}", str(step), content, {"step": step, "data_cursor": dict(data_cursor or {})})
+    description = {"step": step, "data_cursor": dict(data_cursor or {}), "optimizer": stepped}
+    return _write(root, f"iter_{step:07d}", str(step), content, description)
 
 
 def save_release(root: Path, model: GPTModel, source: Mapping[str, Any]) -> Path:
@@ -122,34 +127,37 @@ def _write(root: Path, name: str, tracker: str, content: dict[str, Any], descrip
     return final
 
 
-def load_checkpoint(root: Path, model: GPTModel, state: TrainState | None) -> LoadedState:
+def load_checkpoint(root: Path, model: GPTModel, state: TrainState | None, step: int | None = None) -> LoadedState:
     """Read the checkpoint that the tracker of `root` names; every rank calls it.
 
     Args:
+        step: read the checkpoint of this step instead of the latest.
         state: None loads the weights alone, also from a full checkpoint. ``release`` has nothing more.
 
     Raises:
         CheckpointError: no tracker, a missing or damaged folder, tensors that are missing or do not fit the model, or
             content that could run code when it is unpickled.
     """
-    folder = checkpoint_folder(root)
+    folder = checkpoint_folder(root, step)
     check_metadata(folder)
     described = read_description(folder)
     if "step" not in described:
         state = None
     content: dict[str, Any] = {"model": model.sharded_state_dict()}
     same_ranks = described.get("world_size") == dist.get_world_size()
-    if state is not None:
+    stepped = bool(described.get("optimizer", True))
+    if state is not None and stepped:
         content["optimizer"] = state.optimizer.sharded_state_dict(
             content["model"], is_loading=True, metadata=OPTIMIZER_LAYOUT
         )
-        if same_ranks:
-            content["rng_state"] = _rng_object(None)
+    if state is not None and same_ranks:
+        content["rng_state"] = _rng_object(None)
     loaded = _read_sharded(folder, content)
     model.load_state_dict(loaded["model"])
     if state is None:
         return LoadedState(source=folder)
-    state.optimizer.load_state_dict(loaded["optimizer"])
+    if stepped:
+        state.optimizer.load_state_dict(loaded["optimizer"])
     state.scheduler.num_steps = 0  # load_state_dict adds to it
     state.scheduler.load_state_dict(loaded["opt_param_scheduler"])
     if same_ranks:
@@ -159,7 +167,8 @@ def load_checkpoint(root: Path, model: GPTModel, state: TrainState | None) -> Lo
 
 def _read_sharded(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
     try:
-        loaded, missing, surplus = dist_checkpointing.load(content, str(folder), strict=StrictHandling.RETURN_ALL)
+        # Megatron calls missing what the checkpoint has and nobody asked for.
+        loaded, surplus, missing = dist_checkpointing.load(content, str(folder), strict=StrictHandling.RETURN_ALL)
     except CheckpointException as error:
         # torch wraps what went wrong on each rank, with its traceback; the first cause says it.
         cause = next(iter(error.failures.values()))[0]

@@ -1,40 +1,84 @@
-"""What the trainer computes for one micro-batch: from logits to a loss, metrics, and the names of broken samples."""
+"""What the trainer computes for one micro-batch: from outputs to a loss, metrics, and the names of broken samples."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from slime.algorithms.objective import PolicyOptions, PolicyTokens, policy_objective
-from slime.algorithms.reduction import token_weights
-from slime.algorithms.sequences import spread
+from slime.algorithms.objective import (
+    PolicyOptions,
+    PolicyTokens,
+    policy_objective,
+    supervised_objective,
+    value_objective,
+)
+from slime.algorithms.reduction import constant_length_weights, token_weights
 from slime.data.train_batch import TrainSequence, TrainStep
-from slime.megatron.log_probs import score_tokens
+from slime.megatron.log_probs import score_tokens, token_values
 from slime.megatron.packing import PackedBatch, pack
+
+LossType = Literal["policy_loss", "sft_loss"]
 
 
 @dataclass(frozen=True)
 class ObjectiveSettings:
-    """`temperature` is the sampler's. `per_token` averages over tokens instead of rollouts."""
+    """What the loss is.
+
+    Attributes:
+        options: of the policy loss.
+        loss_type: --loss-type.
+        temperature: the sampler's.
+        per_token: average over tokens instead of rollouts.
+        constant_length: Dr.GRPO's divisor of the policy term, in tokens; None = what `per_token` says.
+        value_clip: --value-clip, of the critic.
+    """
 
     options: PolicyOptions
+    loss_type: LossType = "policy_loss"
     temperature: float = 1.0
     per_token: bool = False
+    constant_length: int | None = None
+    value_clip: float = 0.2
+
+
+@dataclass(frozen=True)
+class SequenceInputs:
+    """Per-token inputs of one sequence, float32 [R] on the CPU, made before the round's first step.
+
+    Attributes:
+        advantages: what the policy term multiplies.
+        old_log_probs: None when the round has one step: the current policy is then the one that sampled.
+        ref_log_probs: of the reference policy, for a KL term.
+        old_values, returns: of the critic.
+    """
+
+    advantages: Tensor
+    old_log_probs: Tensor | None = None
+    ref_log_probs: Tensor | None = None
+    old_values: Tensor | None = None
+    returns: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Sequences of one forward pass with their per-token inputs, on the trainer's device. T = response tokens."""
+    """Sequences of one forward pass with their per-token inputs, on the trainer's device. T = response tokens.
+
+    Attributes:
+        tokens: inputs of the policy loss.
+        head_ids: int64 [T, k], the sampler's likeliest tokens, for score centering.
+        old_values, returns: [T], of the critic.
+    """
 
     sequences: list[TrainSequence]
     packed: PackedBatch
-    weights: Tensor
-    advantages: Tensor
-    rollout_log_probs: Tensor
-    old_log_probs: Tensor | None
+    tokens: PolicyTokens
+    head_ids: Tensor | None = None
+    old_values: Tensor | None = None
+    returns: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -52,36 +96,49 @@ class LogProbGap:
 
 def make_micro_batch(
     sequences: Sequence[TrainSequence],
+    inputs: Sequence[SequenceInputs],
     step: TrainStep,
     settings: ObjectiveSettings,
     device: torch.device,
-    old_log_probs: Sequence[Tensor] | None = None,
+    correction_mean: float = 1.0,
 ) -> MicroBatch:
     """Pack `sequences` and lay out their per-token inputs in the same order.
 
     Args:
+        inputs: of each sequence.
         step: gives the denominators of the whole optimizer step.
-        old_log_probs: [R_i] of each sequence, computed before the round's first step; None when the round has one step,
-            since the current policy is then the one that sampled.
+        correction_mean: of MIS weights over the step, see `PolicyTokens`.
     """
     masks = [torch.as_tensor(sequence.loss_mask, dtype=torch.float32) for sequence in sequences]
-    weights = token_weights(
-        masks,
-        [sequence.rollout_mask_sum for sequence in sequences],
-        step.num_rollouts,
-        step.num_tokens,
-        settings.per_token,
+    sums = [sequence.rollout_mask_sum for sequence in sequences]
+    weights = token_weights(masks, sums, step.num_rollouts, step.num_tokens, settings.per_token)
+    policy_weights = None
+    if settings.constant_length is not None:
+        policy_weights = constant_length_weights(masks, settings.constant_length, step.num_rollouts).to(device)
+    lengths = [sequence.response_length for sequence in sequences]
+
+    def column(name: str) -> Tensor | None:
+        parts = [getattr(one, name) for one in inputs]
+        return None if parts[0] is None else torch.cat(parts).to(device)
+
+    tokens = PolicyTokens(
+        weights=weights.to(device),
+        lengths=torch.tensor(lengths, device=device),
+        advantages=torch.cat([one.advantages for one in inputs]).to(device),
+        rollout_log_probs=torch.cat(
+            [torch.as_tensor(sequence.rollout_log_probs, dtype=torch.float32) for sequence in sequences]
+        ).to(device),
+        old_log_probs=column("old_log_probs"),
+        ref_log_probs=column("ref_log_probs"),
+        policy_weights=policy_weights,
+        correction_mean=correction_mean,
     )
-    lengths = torch.tensor([sequence.response_length for sequence in sequences])
-    advantages = spread(torch.tensor([sequence.advantage for sequence in sequences], dtype=torch.float32), lengths)
-    rollout = [torch.as_tensor(sequence.rollout_log_probs, dtype=torch.float32) for sequence in sequences]
     return MicroBatch(
         sequences=list(sequences),
-        packed=pack([torch.as_tensor(s.tokens) for s in sequences], lengths.tolist(), device),
-        weights=weights.to(device),
-        advantages=advantages.to(device),
-        rollout_log_probs=torch.cat(rollout).to(device),
-        old_log_probs=None if old_log_probs is None else torch.cat(list(old_log_probs)).to(device),
+        packed=pack([torch.as_tensor(sequence.tokens) for sequence in sequences], lengths, device),
+        tokens=tokens,
+        old_values=column("old_values"),
+        returns=column("returns"),
     )
 
 
@@ -99,46 +156,66 @@ class MicroBatchResult:
     broken: list[str]
 
 
-def evaluate_micro_batch(logits: Tensor, batch: MicroBatch, settings: ObjectiveSettings) -> MicroBatchResult:
-    """The policy objective of a micro-batch.
+def evaluate_policy(logits: Tensor, batch: MicroBatch, settings: ObjectiveSettings) -> MicroBatchResult:
+    """The policy's or the supervised objective of a micro-batch.
 
     Args:
         logits: [rows, width, vocabulary] for ``batch.packed``.
     """
-    scores = score_tokens(logits, batch.packed, settings.temperature)
-    tokens = PolicyTokens(
-        batch.weights,
-        torch.tensor(batch.packed.response_lengths, device=batch.weights.device),
-        batch.advantages,
-        batch.rollout_log_probs,
-        batch.old_log_probs,
+    scores = score_tokens(
+        logits,
+        batch.packed,
+        settings.temperature,
+        entropy_gradient=settings.options.entropy_coef != 0,
+        head_ids=batch.head_ids,
     )
-    loss, metrics = policy_objective(settings.options, tokens, scores.log_probs, scores.entropy)
-    old = scores.log_probs.detach() if batch.old_log_probs is None else batch.old_log_probs
-    return MicroBatchResult(
-        loss=loss,
-        metrics={"loss": loss.detach(), **metrics},
-        gap=measure_gap(old, batch),
-        broken=find_broken(scores.log_probs.detach(), batch),
-    )
+    checked = {"log-prob": scores.log_probs.detach()}
+    if settings.loss_type == "sft_loss":
+        loss, metrics = supervised_objective(batch.tokens.weights, scores.log_probs)
+        return _result(loss, metrics, LogProbGap(), find_broken(batch, checked))
+    tokens = batch.tokens
+    loss, metrics = policy_objective(settings.options, tokens, scores.log_probs, scores.entropy, scores.head_log_probs)
+    checked |= {"advantage": tokens.advantages, "rollout log-prob": tokens.rollout_log_probs}
+    optional = {"old log-prob": tokens.old_log_probs, "reference log-prob": tokens.ref_log_probs}
+    checked |= {name: values for name, values in optional.items() if values is not None}
+    old = checked["log-prob"] if tokens.old_log_probs is None else tokens.old_log_probs
+    return _result(loss, metrics, measure_gap(old, tokens), find_broken(batch, checked))
 
 
-def measure_gap(log_probs: Tensor, batch: MicroBatch) -> LogProbGap:
+def evaluate_values(outputs: Tensor, batch: MicroBatch, settings: ObjectiveSettings) -> MicroBatchResult:
+    """The critic's objective of a micro-batch.
+
+    Args:
+        outputs: [rows, width, 1] of the value head.
+
+    Raises:
+        ValueError: the batch has no old values and returns.
+    """
+    if batch.old_values is None or batch.returns is None:
+        raise ValueError("the critic needs old values and returns of every token, and this batch has none.")
+    values = token_values(outputs, batch.packed)
+    loss, metrics = value_objective(batch.tokens.weights, values, batch.old_values, batch.returns, settings.value_clip)
+    checked = {"value": values.detach(), "return": batch.returns}
+    return _result(loss, metrics, LogProbGap(), find_broken(batch, checked))
+
+
+def _result(loss: Tensor, metrics: dict[str, Tensor], gap: LogProbGap, broken: list[str]) -> MicroBatchResult:
+    return MicroBatchResult(loss, {"loss": loss.detach(), **metrics}, gap, broken)
+
+
+def measure_gap(log_probs: Tensor, tokens: PolicyTokens) -> LogProbGap:
     """Difference between `log_probs` [T] and the sampler's, over tokens that train."""
-    gaps = (log_probs - batch.rollout_log_probs).abs()[batch.weights != 0]
+    gaps = (log_probs - tokens.rollout_log_probs).abs()[tokens.weights != 0]
     if gaps.numel() == 0:
         return LogProbGap()
     return LogProbGap(float(gaps.sum(dtype=torch.float64)), gaps.numel(), float(gaps.max()))
 
 
-def find_broken(log_probs: Tensor, batch: MicroBatch) -> list[str]:
-    """Names of the samples in which a token that trains has an input or a log-prob that is not finite."""
-    parts = {"log-prob": log_probs, "advantage": batch.advantages, "rollout log-prob": batch.rollout_log_probs}
-    if batch.old_log_probs is not None:
-        parts["old log-prob"] = batch.old_log_probs
+def find_broken(batch: MicroBatch, parts: dict[str, Tensor]) -> list[str]:
+    """Names of the samples in which a token that trains has a value that is not finite; `parts` are [T] by name."""
     found = []
     for what, values in parts.items():
-        wrong = ~torch.isfinite(values) & (batch.weights != 0)
+        wrong = ~torch.isfinite(values) & (batch.tokens.weights != 0)
         if not bool(wrong.any()):
             continue
         lengths = batch.packed.response_lengths

@@ -73,3 +73,8 @@ def build_optimizer(
         override_opt_param_scheduler=True,
     )
     return optimizer, scheduler
+
+
+def has_stepped(optimizer: MegatronOptimizer) -> bool:
+    """Whether the optimizer has moments: it gets them with its first step."""
+    return any(part.optimizer.state for part in getattr(optimizer, "chained_optimizers", [optimizer]))

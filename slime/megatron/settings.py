@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from slime.algorithms.objective import PolicyOptions
+from dataclasses import replace
+from typing import cast
+
+from slime.algorithms.advantages import Estimator
+from slime.algorithms.corrections import Correction
+from slime.algorithms.kl import KLEstimator
+from slime.algorithms.mismatch import Level, MismatchOptions, Mode
+from slime.algorithms.objective import PolicyForm, PolicyOptions
 from slime.config import Config
-from slime.megatron.objective import ObjectiveSettings
+from slime.config.groups.algorithm import DR_GRPO_NAMES, ICEPOP_NAMES, MIS_NAMES
+from slime.megatron.estimate import EstimatorOptions
+from slime.megatron.objective import LossType, ObjectiveSettings
 from slime.megatron.optimizer import OptimizerSettings
 
 
@@ -21,16 +30,89 @@ def optimizer_settings(config: Config) -> OptimizerSettings:
     )
 
 
+def critic_optimizer_settings(config: Config) -> OptimizerSettings:
+    """The policy's, with --critic-lr and --critic-lr-warmup-iters where they are given."""
+    warmup = config.critic_lr_warmup_iters
+    return replace(
+        optimizer_settings(config),
+        lr=config.lr if config.critic_lr is None else config.critic_lr,
+        lr_warmup_iters=config.lr_warmup_iters if warmup is None else warmup,
+    )
+
+
+def estimator_options(config: Config) -> EstimatorOptions:
+    """How rewards become advantages of tokens: --advantage-estimator and what belongs to it."""
+    return EstimatorOptions(
+        advantage_estimator=cast(Estimator, config.advantage_estimator),
+        gamma=config.gamma,
+        lambd=config.lambd,
+        kl_coef=config.kl_coef,
+        kl_loss_type=cast(KLEstimator, config.kl_loss_type),
+        normalize_advantages=config.normalize_advantages,
+        opd_kl_coef=config.opd_kl_coef if config.use_opd else None,
+    )
+
+
 def objective_settings(config: Config) -> ObjectiveSettings:
-    """The policy loss: clip widths, correction (--use-tis, or IcePop by --custom-tis-function-path), averaging."""
+    """The loss: form, clip widths, corrections, KL and entropy terms, averaging."""
+    mismatch = _mismatch(config)
     options = PolicyOptions(
+        form=_form(config),
         eps_clip=config.eps_clip,
         eps_clip_high=config.eps_clip_high,
         eps_clip_c=config.eps_clip_c,
-        # The registry lets one function through, IcePop; see CorrectionFlags.
-        correction="none" if not config.use_tis else "tis" if config.custom_tis_function_path is None else "icepop",
+        correction=_correction(config),
         correction_low=config.tis_clip_low,
         correction_high=config.tis_clip,
+        mismatch=mismatch,
+        correction_applied=config.use_tis,
+        opsm_delta=config.opsm_delta if config.use_opsm else None,
+        score_centering=config.use_score_centering,
         entropy_coef=config.entropy_coef,
+        kl_loss_coef=config.kl_loss_coef if config.use_kl_loss else 0.0,
+        kl_loss_type=cast(KLEstimator, config.kl_loss_type),
+        unbiased_kl=config.use_unbiased_kl,
     )
-    return ObjectiveSettings(options, config.rollout_temperature, config.calculate_per_token_loss)
+    return ObjectiveSettings(
+        options,
+        loss_type=cast(LossType, config.loss_type),
+        temperature=config.rollout_temperature,
+        per_token=config.calculate_per_token_loss,
+        constant_length=(
+            config.rollout_max_response_len if config.custom_pg_loss_reducer_function_path in DR_GRPO_NAMES else None
+        ),
+        value_clip=config.value_clip,
+    )
+
+
+def _form(config: Config) -> PolicyForm:
+    """--pg-loss-type if given; else score centering's REINFORCE, else the estimator's own loss."""
+    if config.pg_loss_type == "reinforce" or (config.pg_loss_type is None and config.use_score_centering):
+        return "reinforce"
+    if config.advantage_estimator in ("gspo", "cispo"):
+        return cast(PolicyForm, config.advantage_estimator)
+    return "clip"
+
+
+def _correction(config: Config) -> Correction:
+    """The registry lets two functions through in place of TIS: IcePop and MIS; see CorrectionFlags."""
+    if not (config.use_tis or config.get_mismatch_metrics) or config.custom_tis_function_path in MIS_NAMES:
+        return "none"
+    return "icepop" if config.custom_tis_function_path in ICEPOP_NAMES else "tis"
+
+
+def _mismatch(config: Config) -> MismatchOptions | None:
+    if config.custom_tis_function_path not in MIS_NAMES:
+        return None
+    return MismatchOptions(
+        tis_level=cast(Level, config.tis_level),
+        tis_mode=cast(Mode, config.tis_mode),
+        tis_upper_bound=config.tis_upper_bound,
+        tis_lower_bound=config.tis_lower_bound,
+        use_rs=config.use_rs,
+        rs_level=cast(Level, config.rs_level),
+        rs_upper_bound=config.rs_upper_bound,
+        rs_lower_bound=config.rs_lower_bound,
+        rs_veto_threshold=config.rs_veto_threshold,
+        tis_batch_normalize=config.tis_batch_normalize,
+    )

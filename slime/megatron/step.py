@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,13 +17,11 @@ from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler, get
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from torch import Tensor
 
-from slime.megatron.objective import (
-    LogProbGap,
-    MicroBatch,
-    MicroBatchResult,
-    ObjectiveSettings,
-    evaluate_micro_batch,
-)
+from slime.algorithms.objective import PolicyTokens
+from slime.megatron.objective import LogProbGap, MicroBatch, MicroBatchResult
+
+Evaluate = Callable[[Tensor, MicroBatch], MicroBatchResult]
+"""From the outputs of the model and their micro-batch to its share of the step's loss."""
 
 
 class NonFiniteStepError(RuntimeError):
@@ -37,9 +36,9 @@ class StepRunner:
         model: DistributedDataParallel,
         optimizer: MegatronOptimizer,
         scheduler: OptimizerParamScheduler,
-        settings: ObjectiveSettings,
+        evaluate: Evaluate,
     ) -> None:
-        self.model, self.optimizer, self.scheduler, self.settings = model, optimizer, scheduler, settings
+        self.model, self.optimizer, self.scheduler, self.evaluate = model, optimizer, scheduler, evaluate
         self.data_parallel_size: int = parallel_state.get_data_parallel_world_size()
         model.config.finalize_model_grads_func = finalize_model_grads
         model.config.grad_scale_func = optimizer.scale_loss
@@ -98,7 +97,7 @@ class StepRunner:
         packed = batch.packed
 
         def loss_function(logits: Tensor) -> tuple[Tensor, MicroBatchResult]:
-            result = evaluate_micro_batch(logits, batch, self.settings)
+            result = self.evaluate(logits, batch)
             # Megatron divides by the number of micro-batches and averages over ranks; our weights already hold the
             # denominators of the whole step, so both are taken back.
             return result.loss * (count * self.data_parallel_size), result
@@ -128,14 +127,10 @@ class StepRunner:
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         begin = 0
         for sequence, length in zip(batch.sequences, batch.packed.response_lengths, strict=True):
-            weights = torch.zeros_like(batch.weights)
-            weights[begin : begin + length] = batch.weights[begin : begin + length]
+            alone = replace(batch, tokens=_tokens_alone(batch.tokens, begin, begin + length))
             begin += length
-            alone = MicroBatch(
-                batch.sequences, batch.packed, weights, batch.advantages, batch.rollout_log_probs, batch.old_log_probs
-            )
             logits = self.model(batch.packed.tokens, batch.packed.positions, batch.packed.attention_mask)
-            loss = evaluate_micro_batch(logits, alone, self.settings).loss
+            loss = self.evaluate(logits, alone).loss
             gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
             norms = [gradient.float().norm() for gradient in gradients if gradient is not None]
             if not bool(torch.isfinite(torch.stack(norms).norm())):
@@ -147,3 +142,11 @@ class StepRunner:
         total = torch.stack([torch.stack([share[name].double() for share in shares]).sum() for name in names])
         dist.all_reduce(total, group=parallel_state.get_data_parallel_group())
         return dict(zip(names, total.tolist(), strict=True))
+
+
+def _tokens_alone(tokens: PolicyTokens, begin: int, end: int) -> PolicyTokens:
+    """The same tokens, of which only those from `begin` to `end` train."""
+    chosen = torch.zeros_like(tokens.weights)
+    chosen[begin:end] = 1.0
+    policy = tokens.policy_weights
+    return replace(tokens, weights=tokens.weights * chosen, policy_weights=None if policy is None else policy * chosen)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,32 +16,24 @@ from megatron.core import parallel_state
 from torch import Tensor
 
 from slime.config import Config
-from slime.data.train_batch import TrainBatch, TrainSequence
+from slime.data.train_batch import TrainBatch, TrainStep
 from slime.megatron import process
+from slime.megatron.batch_checks import check_batch
 from slime.megatron.checkpoint import LoadedState, TrainState, load_checkpoint, save_checkpoint
+from slime.megatron.critic import Critic
+from slime.megatron.estimate import ForwardPasses, estimate
+from slime.megatron.forward import Scorable, read_responses
 from slime.megatron.log_probs import score_tokens
 from slime.megatron.model import build_model, load_hf_weights, named_hf_tensors
-from slime.megatron.objective import LogProbGap, ObjectiveSettings, make_micro_batch
+from slime.megatron.objective import LogProbGap, MicroBatch, SequenceInputs, evaluate_policy, make_micro_batch
 from slime.megatron.optimizer import build_optimizer, wrap_model
-from slime.megatron.packing import pack
-from slime.megatron.settings import objective_settings, optimizer_settings
+from slime.megatron.packing import PackedBatch
+from slime.megatron.passes import REFERENCE, TEACHER, correction_means, needed_passes
+from slime.megatron.settings import estimator_options, objective_settings, optimizer_settings
 from slime.megatron.step import StepRunner
+from slime.megatron.weight_copies import WeightCopies
 from slime.weights.hf_config import HFModelConfig
 from slime.weights.tracker import CheckpointError, read_tracker
-
-DEFAULT_MAX_TOKENS = 8192
-"""Tokens of one forward pass for log-probs, when --max-tokens-per-gpu does not say."""
-
-
-class Scorable(Protocol):
-    """What `MegatronTrainer.log_probs` needs of a sample: `Sample` and `TrainSequence` have it."""
-
-    tokens: Any
-    response_length: int
-
-
-class TrainBatchError(ValueError):
-    """A batch does not fit this trainer; the message names the sample and the numbers."""
 
 
 class MegatronTrainer:
@@ -83,104 +76,162 @@ class MegatronTrainer:
         self.device = spec.torch_device
         # A CPU computes in float32: it has no fast bfloat16, and the comparison with the engine is then exact.
         self.dtype = torch.float32 if config.device == "cpu" else torch.bfloat16
-        self._settings: ObjectiveSettings = objective_settings(config)
+        self._settings = objective_settings(config)
+        self._estimator = estimator_options(config)
+        self._needs = needed_passes(config)
         self.rounds_trained = 0
         with ExitStack() as undo:  # a trainer that cannot be built leaves no process group behind
             process.start(spec)
             undo.callback(process.stop)
             self._model = build_model(self.model_config, self.device, self.dtype, config.attention_softmax_in_fp32)
+            self._copies = WeightCopies(self._model)
             self._wrapped = wrap_model(self._model)
             self._build_optimizer()
+            self._critic = Critic(config, self.model_config, self.device, self.dtype) if self._needs.values else None
             undo.pop_all()
 
     def _build_optimizer(self) -> None:
         """For bfloat16 the optimizer copies the weights into float32, so it is built again after they are loaded."""
         optimizer, scheduler = build_optimizer(self._wrapped, optimizer_settings(self.config), self.dtype)
         self._state = TrainState(optimizer, scheduler)
-        self._runner = StepRunner(self._wrapped, optimizer, scheduler, self._settings)
+        evaluate = partial(evaluate_policy, settings=self._settings)
+        self._runner = StepRunner(self._wrapped, optimizer, scheduler, evaluate)
 
     def load(self) -> LoadedState:
-        """Find the weights and load them.
+        """Find the weights and load them: the policy's, and those of reference, teacher and critic where they are used.
 
-        The latest checkpoint of --load, with optimizer, schedule and random state; else --ref-load, Megatron's or
-        Hugging Face's, weights alone. A --load folder that does not exist yet or holds no checkpoint is normal on the
-        first start of a run.
+        The policy's are the latest checkpoint of --load, with optimizer, schedule and random state; else --ref-load,
+        Megatron's or Hugging Face's, weights alone. A --load folder that does not exist yet or holds no checkpoint is
+        normal on the first start of a run.
 
         Raises:
             CheckpointError, HFCheckpointError, WeightNameError: there is nothing to load, or it cannot be loaded.
         """
+        if self._needs.teacher:
+            self._load_weights(Path(self.config.opd_teacher_load or ""))
+            self._copies.keep(TEACHER)
         load = None if self.config.load is None else Path(self.config.load)
-        if load is not None and read_tracker(load) is not None:
-            return load_checkpoint(load, self._model, self._state)
-        if self.config.ref_load is None:
+        resumes = load is not None and read_tracker(load) is not None
+        if not resumes and self.config.ref_load is None:
             raise CheckpointError(f"--load {load} holds no checkpoint, and there is no --ref-load to start from.")
-        source = Path(self.config.ref_load)
-        if (source / "config.json").is_file():
-            load_hf_weights(self._model, self.model_config, source)
-            loaded = LoadedState(source=source)
-        else:
-            loaded = load_checkpoint(source, self._model, None)
-        if self.dtype is not torch.float32:
+        loaded = LoadedState(source=Path())
+        if not resumes or self._needs.ref:
+            loaded = self._load_weights(Path(self.config.ref_load or ""))
+            if self._needs.ref:
+                self._copies.keep(REFERENCE)
+        if resumes and load is not None:
+            loaded = load_checkpoint(load, self._model, self._state)
+        elif self.dtype is not torch.float32:
             self._build_optimizer()
+        if self._critic is not None:
+            self._critic.load(load, loaded.step)
         return loaded
 
+    def _load_weights(self, source: Path) -> LoadedState:
+        """Weights alone, from a Hugging Face or a Megatron checkpoint."""
+        if not (source / "config.json").is_file():
+            return load_checkpoint(source, self._model, None)
+        load_hf_weights(self._model, self.model_config, source)
+        return LoadedState(source=source)
+
     def train(self, batch: TrainBatch) -> dict[str, float]:
-        """Run the optimizer steps of one round.
+        """Run the optimizer steps of one round: the critic's, if there is one, then the policy's.
 
         Returns:
             Metrics over all ranks, means over the round's steps: loss, pg_loss, pg_clipfrac, ppo_kl, entropy_loss,
-            grad_norm, lr, correction metrics, global_batch_size; and of the weights before the first step
+            grad_norm, lr, correction metrics, global_batch_size; of the round's tokens advantages, returns and what
+            they are made of; the critic's with ``critic-`` before their names; and of the weights before the first step
             train_rollout_logprob_abs_diff (mean over trained tokens) and train_rollout_logprob_abs_diff_max.
 
         Raises:
             TrainBatchError: the batch is for another rank, or a sample does not fit the model.
             NonFiniteStepError: a step is refused; earlier steps of the round stay applied.
         """
-        self._check(batch)
-        many = len(batch.steps) > 1
-        old = [torch.from_numpy(values) for values in self.log_probs(batch.sequences)] if many else None
+        check_batch(batch, self.rank, self.world_size, self.model_config)
+        inputs, metrics = self._prepare(batch)
+        means = correction_means(batch, inputs, self._settings.options.mismatch, self._sum_over_ranks)
+        micro_batches = [
+            self._micro_batches(batch, step, inputs, mean) for step, mean in zip(batch.steps, means, strict=True)
+        ]
+        if self._critic is not None:
+            critic_steps = [self._critic.step(one) for one in micro_batches]
+            metrics |= {f"critic-{name}": value for name, value in _mean(critic_steps).items()}
+        self.rounds_trained += 1
+        if self._critic is not None and batch.round_id < self.config.num_critic_only_steps:
+            return metrics
         per_step: list[dict[str, float]] = []
         gap = LogProbGap()
-        for step in batch.steps:
-            micro_batches = [
-                make_micro_batch(
-                    [batch.sequences[i] for i in indices],
-                    step,
-                    self._settings,
-                    self.device,
-                    None if old is None else [old[i] for i in indices],
-                )
-                for indices in step.micro_batch_indices
-            ]
-            metrics, step_gap = self._runner.run(micro_batches)
+        for step, one in zip(batch.steps, micro_batches, strict=True):
+            found, step_gap = self._runner.run(one)
             # With several steps the old log-probs are those of the weights before the first, in every step.
             gap = gap.merged(step_gap)
-            per_step.append({**metrics, "global_batch_size": float(step.num_rollouts)})
-        self.rounds_trained += 1
-        means = {name: sum(step[name] for step in per_step) / len(per_step) for name in per_step[0]}
-        return {**means, **self._reduce_gap(gap)}
+            per_step.append({**found, "global_batch_size": float(step.num_rollouts)})
+        interval = self.config.ref_update_interval
+        if self._needs.ref and interval and (batch.round_id + 1) % interval == 0:
+            self._copies.keep(REFERENCE)
+        if self._settings.loss_type == "policy_loss":
+            metrics |= self._reduce_gap(gap)
+        return {**_mean(per_step), **metrics}
+
+    def _prepare(self, batch: TrainBatch) -> tuple[list[SequenceInputs], dict[str, float]]:
+        """The forward passes that the round needs before its first step, and the advantages that follow from them."""
+        sequences, needs = batch.sequences, self._needs
+        if self._settings.loss_type == "sft_loss":
+            return [SequenceInputs(torch.zeros(one.response_length)) for one in sequences], {}
+        if needs.rollout_as_old:
+            old = [torch.as_tensor(one.rollout_log_probs, dtype=torch.float32) for one in sequences]
+        else:
+            old = self._log_probs(sequences) if needs.old or len(batch.steps) > 1 else None
+        passes = ForwardPasses(
+            old=old,
+            ref=self._log_probs_of(REFERENCE, sequences) if needs.ref else None,
+            teacher=self._log_probs_of(TEACHER, sequences) if needs.teacher else None,
+            values=None if self._critic is None else self._critic.values(sequences),
+        )
+        found = estimate(sequences, passes, self._estimator, self._sum_over_ranks)
+        inputs = [
+            SequenceInputs(
+                advantages=found.advantages[i],
+                old_log_probs=None if old is None else old[i],
+                ref_log_probs=None if passes.ref is None else passes.ref[i],
+                old_values=None if passes.values is None else passes.values[i],
+                returns=found.returns[i],
+            )
+            for i in range(len(sequences))
+        ]
+        return inputs, found.metrics
+
+    def _micro_batches(
+        self, batch: TrainBatch, step: TrainStep, inputs: Sequence[SequenceInputs], correction_mean: float
+    ) -> list[MicroBatch]:
+        return [
+            make_micro_batch(
+                [batch.sequences[i] for i in indices],
+                [inputs[i] for i in indices],
+                step,
+                self._settings,
+                self.device,
+                correction_mean,
+            )
+            for indices in step.micro_batch_indices
+        ]
 
     def log_probs(self, samples: Sequence[Scorable]) -> list[npt.NDArray[np.float32]]:
         """Log-probabilities of the response tokens under the current weights, at the rollout temperature.
 
         Local to this rank: no communication. Returns float32 [R_i] for each sample, in their order.
         """
-        results: list[npt.NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(samples)
-        limit = self.config.max_tokens_per_gpu or DEFAULT_MAX_TOKENS
-        for indices in _chunks_by_tokens([len(sample.tokens) for sample in samples], limit):
-            chosen = [samples[i] for i in indices]
-            packed = pack(
-                [torch.as_tensor(sample.tokens) for sample in chosen],
-                [sample.response_length for sample in chosen],
-                self.device,
-            )
-            with torch.no_grad():
-                logits = self._model(packed.tokens, packed.positions, packed.attention_mask)
-                scores = score_tokens(logits, packed, self._settings.temperature)
-            parts = scores.log_probs.cpu().split(packed.response_lengths)
-            for index, part in zip(indices, parts, strict=True):
-                results[index] = part.numpy().copy()
-        return results
+        return [values.numpy() for values in self._log_probs(samples)]
+
+    def _log_probs(self, samples: Sequence[Scorable]) -> list[Tensor]:
+        def read(logits: Tensor, packed: PackedBatch) -> Tensor:
+            return score_tokens(logits, packed, self._settings.temperature).log_probs
+
+        return read_responses(self._model, samples, self.device, self.config.max_tokens_per_gpu, read)
+
+    def _log_probs_of(self, copy: str, samples: Sequence[Scorable]) -> list[Tensor]:
+        with self._copies.swapped_in(copy):
+            return self._log_probs(samples)
 
     def named_hf_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Every weight under its Hugging Face name, whole and contiguous, in the order of the forward pass.
@@ -200,58 +251,30 @@ class MegatronTrainer:
         """
         if self.config.save is None:
             raise CheckpointError("this run has no --save; name a folder for checkpoints.")
-        return save_checkpoint(Path(self.config.save), step, self._model, self._state, data_cursor)
+        folder = Path(self.config.save)
+        if self._critic is not None:
+            # First: a kill between the two leaves the policy's earlier checkpoint, whose critic is still there.
+            self._critic.save(folder, step)
+        return save_checkpoint(folder, step, self._model, self._state, data_cursor)
 
     def close(self) -> None:
         """Leave the process group; the trainer cannot be used afterwards."""
         process.stop()
 
-    def _check(self, batch: TrainBatch) -> None:
-        if (batch.dp_rank, batch.dp_size) != (self.rank, self.world_size):
-            raise TrainBatchError(
-                f"the batch is for data-parallel rank {batch.dp_rank} of {batch.dp_size}, this trainer is rank "
-                f"{self.rank} of {self.world_size}."
-            )
-        if not batch.steps or any(not indices for step in batch.steps for indices in step.micro_batch_indices):
-            raise TrainBatchError(f"round {batch.round_id} has {len(batch.steps)} steps, one of them without samples.")
-        for sequence in batch.sequences:
-            self._check_sequence(sequence)
-
-    def _check_sequence(self, sequence: TrainSequence) -> None:
-        name = f"sample {sequence.sample_index}"
-        if sequence.total_length > self.model_config.max_positions:
-            raise TrainBatchError(
-                f"{name} has {sequence.total_length} tokens, and the model has {self.model_config.max_positions} "
-                "positions; lower --rollout-max-response-len or --rollout-max-prompt-len."
-            )
-        largest = int(np.max(sequence.tokens))
-        if largest >= self.model_config.vocab:
-            raise TrainBatchError(
-                f"{name} has the token id {largest}, and the model's vocabulary has {self.model_config.vocab}; the "
-                "engine must serve the model of --hf-checkpoint."
-            )
+    def _sum_over_ranks(self, values: Tensor) -> Tensor:
+        total = values.to(self.device, torch.float64)
+        dist.all_reduce(total, group=parallel_state.get_data_parallel_group())
+        return total.cpu()
 
     def _reduce_gap(self, gap: LogProbGap) -> dict[str, float]:
-        group = parallel_state.get_data_parallel_group()
-        sums = torch.tensor([gap.total, float(gap.tokens)], dtype=torch.float64, device=self.device)
+        total, tokens = self._sum_over_ranks(torch.tensor([gap.total, float(gap.tokens)])).tolist()
         largest = torch.tensor(gap.largest, dtype=torch.float64, device=self.device)
-        dist.all_reduce(sums, group=group)
-        dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=group)
+        dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=parallel_state.get_data_parallel_group())
         return {
-            "train_rollout_logprob_abs_diff": float(sums[0] / sums[1].clamp(min=1)),
+            "train_rollout_logprob_abs_diff": total / max(tokens, 1.0),
             "train_rollout_logprob_abs_diff_max": float(largest),
         }
 
 
-def _chunks_by_tokens(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:
-    """Indices in runs of at most `limit` tokens; a longer sequence stands alone."""
-    run: list[int] = []
-    total = 0
-    for index, length in enumerate(lengths):
-        if run and total + length > limit:
-            yield run
-            run, total = [], 0
-        run.append(index)
-        total += length
-    if run:
-        yield run
+def _mean(steps: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: sum(step[name] for step in steps) / len(steps) for name in steps[0]}

@@ -30,12 +30,19 @@ def read_tracker(root: Path) -> int | str | None:
     raise CheckpointError(f"{path} holds {text[:40]!r}; it must hold the number of a step, or {RELEASE!r}.")
 
 
-def checkpoint_folder(root: Path) -> Path:
-    """The folder of the checkpoint that the tracker of `root` names.
+def checkpoint_folder(root: Path, step: int | None = None) -> Path:
+    """The folder of the checkpoint that the tracker of `root` names, or of `step`.
 
     Raises:
         CheckpointError: there is no tracker, or the folder that it names is missing.
     """
+    if step is not None:
+        chosen = root / f"iter_{step:07d}"
+        if not chosen.is_dir():
+            raise CheckpointError(
+                f"{chosen} is missing; the run that is resumed has no checkpoint of step {step} there."
+            )
+        return chosen
     latest = read_tracker(root)
     if latest is None:
         raise CheckpointError(

@@ -114,7 +114,12 @@ def make_sequences(count: int, seed: int = 0, vocabulary: int = VOCABULARY) -> l
 
 
 def make_batch(
-    sequences: Sequence[TrainSequence], steps: int = 1, micro_batch: int = 4, rank: int = 0, ranks: int = 1
+    sequences: Sequence[TrainSequence],
+    steps: int = 1,
+    micro_batch: int = 4,
+    rank: int = 0,
+    ranks: int = 1,
+    round_id: int = 0,
 ) -> TrainBatch:
     """The share of data-parallel `rank`: samples rank, rank + ranks, ...; `steps` consecutive optimizer steps."""
     own = list(sequences[rank::ranks])
@@ -130,7 +135,7 @@ def make_batch(
                 num_tokens=int(sum(member.loss_mask.sum() for member in members)),
             )
         )
-    return TrainBatch(round_id=0, dp_rank=rank, dp_size=ranks, sequences=own, steps=plan)
+    return TrainBatch(round_id=round_id, dp_rank=rank, dp_size=ranks, sequences=own, steps=plan)
 
 
 def reference_log_probs(model: PreTrainedModel, sequence: TrainSequence, temperature: float = 1.0) -> torch.Tensor:

@@ -152,7 +152,7 @@ def test_a_broken_sample_is_named_and_changes_nothing(make_trainer: Make) -> Non
 
 
 def test_a_batch_that_does_not_fit_is_refused(make_trainer: Make) -> None:
-    from slime.megatron.trainer import TrainBatchError
+    from slime.megatron.batch_checks import TrainBatchError
 
     trainer = make_trainer()
     trainer.load()

@@ -1,0 +1,83 @@
+"""Which forward passes a round needs before its first optimizer step, and what is measured with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from slime.algorithms.mismatch import MismatchOptions, mismatch_weights, normaliser
+from slime.algorithms.whitening import SumOverRanks
+from slime.config import Config
+from slime.data.train_batch import TrainBatch
+from slime.megatron.objective import SequenceInputs
+
+REFERENCE, TEACHER = "ref", "teacher"
+"""Names of the sets of weights that are swapped in."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """One entry for each pass; True = made in every round.
+
+    Attributes:
+        old: log-probs of the weights that the round starts from. With several steps a round they are made anyway; with
+            one step the policy itself is the old one, and the pass is left out unless something is measured with it
+            before the step.
+        ref, teacher: log-probs of those weights.
+        values: of the critic.
+        rollout_as_old: the sampler's log-probs stand for the old ones (--use-rollout-logprobs).
+    """
+
+    old: bool
+    ref: bool
+    teacher: bool
+    values: bool
+    rollout_as_old: bool
+
+
+def needed_passes(config: Config) -> Passes:
+    """From the flags. A KL loss with coefficient 0 is still measured, since it was asked for."""
+    if config.loss_type != "policy_loss":
+        return Passes(old=False, ref=False, teacher=False, values=False, rollout_as_old=False)
+    return Passes(
+        old=config.kl_coef != 0 or config.use_opd or config.tis_batch_normalize,
+        ref=config.kl_coef != 0 or config.use_kl_loss,
+        teacher=config.use_opd,
+        values=config.advantage_estimator == "ppo",
+        rollout_as_old=config.use_rollout_logprobs,
+    )
+
+
+def correction_means(
+    batch: TrainBatch,
+    inputs: Sequence[SequenceInputs],
+    options: MismatchOptions | None,
+    sum_over_ranks: SumOverRanks,
+) -> list[float]:
+    """Mean of the MIS weights of each step over all its samples on all ranks; 1 where weights are not normalised.
+
+    Raises:
+        ValueError: a step whose weights are all 0: there is nothing to scale up.
+    """
+    if options is None or not options.tis_batch_normalize:
+        return [1.0] * len(batch.steps)
+    means = []
+    for number, step in enumerate(batch.steps):
+        chosen = [i for indices in step.micro_batch_indices for i in indices]
+        sequences = [batch.sequences[i] for i in chosen]
+        old = [inputs[i].old_log_probs for i in chosen]
+        mask = torch.cat([torch.as_tensor(one.loss_mask) for one in sequences])
+        lengths = torch.tensor([one.response_length for one in sequences])
+        rollout = torch.cat([torch.as_tensor(one.rollout_log_probs) for one in sequences])
+        train = torch.cat([values for values in old if values is not None])
+        found = mismatch_weights(train, rollout, mask, lengths, options)
+        total, count = sum_over_ranks(normaliser(found, mask, lengths, options.tis_level)).tolist()
+        if total <= 0:
+            raise ValueError(
+                f"--tis-batch-normalize: all {count:.0f} weights of step {number} are 0, because every ratio lies "
+                "outside the limits; the sampler's weights and the trainer's do not belong together."
+            )
+        means.append(total / count)
+    return means
