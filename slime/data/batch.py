@@ -14,6 +14,9 @@ from slime.data.schedule import ScheduleOptions, StepPlan, plan_log_probs, plan_
 from slime.data.shaping import Rewards, fill_rollout_ids, shaped_rewards
 from slime.data.train_batch import TrainBatch, TrainSequence, TrainStep
 
+PostProcess = Callable[[list[Sample]], tuple[list[float], list[float]]]
+Convert = Callable[[list[Sample]], Mapping[str, Any]]
+
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
@@ -38,8 +41,8 @@ class BatchOptions:
     normalize: bool = True
     reward_key: str | None = None
     supervised: bool = False
-    post_process: Callable[[list[Sample]], tuple[list[float], list[float]]] | None = None
-    convert: Callable[[list[Sample]], Mapping[str, Any]] | None = None
+    post_process: PostProcess | None = None
+    convert: Convert | None = None
 
 
 def build_train_batches(groups: list[list[Sample]], options: BatchOptions, round_id: int) -> list[TrainBatch]:

@@ -26,7 +26,7 @@ class ChatTemplateError(ValueError):
 
 
 class ChatTemplate:
-    """The tokenizer's own template, or another text in its place, with the run's arguments for it.
+    """The tokenizer's template with the run's arguments for it.
 
     Attributes:
         tokenizer: renders and encodes.
@@ -36,14 +36,12 @@ class ChatTemplate:
     def __init__(
         self,
         tokenizer: PreTrainedTokenizerBase,
-        template: str | None = None,
         kwargs: Mapping[str, Any] | None = None,
         stop_token_ids: Iterable[int] = (),
     ) -> None:
         """
         Args:
-            tokenizer: of the checkpoint.
-            template: text of a Jinja template (``--chat-template-path``); None = the tokenizer's.
+            tokenizer: of the checkpoint; `use_template` gives it another template.
             kwargs: arguments that the template gets (``--apply-chat-template-kwargs``).
             stop_token_ids: besides the tokenizer's end of sequence.
 
@@ -54,10 +52,9 @@ class ChatTemplate:
         self.stop_token_ids = frozenset(stop_token_ids) | (
             frozenset() if tokenizer.eos_token_id is None else {int(tokenizer.eos_token_id)}
         )
-        self._template = template
         self._kwargs = dict(kwargs or {})
         self._check_kwargs(self._kwargs)
-        if template is None and not tokenizer.chat_template:
+        if not tokenizer.chat_template:
             raise ChatTemplateError(
                 f"the tokenizer in {tokenizer.name_or_path} has no chat template; add chat_template.jinja to the "
                 "folder, or name a template with --chat-template-path."
@@ -89,7 +86,6 @@ class ChatTemplate:
                 self.tokenizer.apply_chat_template(
                     shown,
                     tools=list(tools) if tools else None,
-                    chat_template=self._template,
                     tokenize=False,
                     add_generation_prompt=add_generation_prompt,
                     **{**self._kwargs, **own},
@@ -112,11 +108,11 @@ class ChatTemplate:
                 )
 
 
-def read_template(path: str) -> str:
-    """The text of a template file (``--chat-template-path``).
+def use_template(tokenizer: PreTrainedTokenizerBase, path: str) -> None:
+    """Give the tokenizer the template of a file (``--chat-template-path``), so that whoever renders with it agrees.
 
     Raises:
-        ChatTemplateError: it cannot be read, or is no Jinja template.
+        ChatTemplateError: it cannot be read, or is empty.
     """
     try:
         data = Path(path).read_bytes()
@@ -129,4 +125,4 @@ def read_template(path: str) -> str:
         raise ChatTemplateError(f"--chat-template-path {path} has {len(data)} bytes; at most {MAX_TEMPLATE_BYTES}.")
     if not text.strip():
         raise ChatTemplateError(f"--chat-template-path {path} is empty.")
-    return text
+    tokenizer.chat_template = text

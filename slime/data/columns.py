@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from slime.data.rows import PromptFileError, Row
 
 CheckLabel = Callable[[Any, dict[str, Any]], None]
 Messages = list[dict[str, Any]]
+Tools = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +24,33 @@ class PromptOptions:
         label_key: column of the gold answer; None = no labels.
         metadata_key: column of a mapping passed on to the grader; may be absent from a row.
         rollout_max_prompt_len: longer prompts (in tokens) are left out and counted; None = no limit.
+        tool_key: column of the definitions of tools, a list or JSON text of one; may be absent from a row.
+        keep_messages: leave lists of messages as they are for a generation function of the user's, and do not measure
+            them.
     """
 
     input_key: str = "input"
     label_key: str | None = None
     metadata_key: str = "metadata"
     rollout_max_prompt_len: int | None = None
+    tool_key: str = "tools"
+    keep_messages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What one row gives, before anything is rendered or tokenised."""
+    """What one row gives, before anything is rendered or tokenised. Tools also stand in ``metadata["tools"]``."""
 
     prompt: str | Messages
     label: Any
     metadata: dict[str, Any]
+    tools: Tools | None = None
 
 
 def read_columns(
     row: Row, options: PromptOptions, apply_chat_template: bool, check_label: CheckLabel | None = None
 ) -> Columns:
-    """Take prompt, label and metadata out of a row.
+    """Take prompt, label, metadata and tools out of a row.
 
     Args:
         apply_chat_template: whether messages can be rendered to text.
@@ -50,12 +58,15 @@ def read_columns(
 
     Raises:
         PromptFileError: with ``file:line``, for a missing key (with the keys found and the nearest), a wrong type, an
-            empty prompt, or a label that is missing or refused.
+            empty prompt, images or other media, or a label that is missing or refused.
     """
-    prompt = _prompt(row, options.input_key, apply_chat_template)
+    prompt = _prompt(row, options.input_key, apply_chat_template or options.keep_messages)
     metadata = row.values.get(options.metadata_key) or {}
     if not isinstance(metadata, dict):
         raise PromptFileError(f"{row.place}: {options.metadata_key!r} is a {type(metadata).__name__}, not an object.")
+    tools = _tools(row, options.tool_key)
+    if tools is not None:
+        metadata = {**metadata, "tools": tools}
     label = None
     if options.label_key is not None:
         label = _value(row, options.label_key, "--label-key")
@@ -68,7 +79,7 @@ def read_columns(
             check_label(label, metadata)
         except ValueError as error:
             raise PromptFileError(f"{row.place}: label: {error}", "--label-key") from error
-    return Columns(prompt, label, metadata)
+    return Columns(prompt, label, metadata, tools)
 
 
 def _value(row: Row, key: str, flag: str) -> Any:
@@ -96,9 +107,42 @@ def _prompt(row: Row, key: str, apply_chat_template: bool) -> str | Messages:
             f"{row.place}: {key!r} is a list of messages; add --apply-chat-template to render it.",
             "--apply-chat-template",
         )
-    for message in given:
-        if isinstance(message.get("content"), str):
-            _encodable(row, key, message["content"])
+    for number, message in enumerate(given):
+        _check_content(row, key, number, message.get("content"))
+    return given
+
+
+def _check_content(row: Row, key: str, number: int, content: Any) -> None:
+    """Text, nothing, or a list of parts that are text."""
+    for part in content if isinstance(content, list) else [content]:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind is not None and kind != "text":
+            raise PromptFileError(
+                f"{row.place}: message {number} in {key!r} has a part of the type {kind!r}; "
+                "images, audio and video are not run yet, text is."
+            )
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(text, str):
+            _encodable(row, key, text)
+        elif text is not None:
+            raise PromptFileError(
+                f"{row.place}: message {number} in {key!r} has a {type(text).__name__} as its content."
+            )
+
+
+def _tools(row: Row, key: str) -> Tools | None:
+    given = row.values.get(key)
+    if isinstance(given, str) and given.strip():
+        try:
+            given = json.loads(given)
+        except ValueError as error:
+            raise PromptFileError(f"{row.place}: {key!r} (--tool-key) is text that is no JSON: {error}.") from error
+    if given is None or given in ("", []):
+        return None
+    if not isinstance(given, list) or not all(isinstance(tool, dict) for tool in given):
+        raise PromptFileError(
+            f"{row.place}: {key!r} (--tool-key) is no list of objects; each tool is an object with its JSON schema."
+        )
     return given
 
 

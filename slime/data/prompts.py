@@ -8,18 +8,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slime.data.columns import CheckLabel, PromptOptions, read_columns
+from slime.data.chat_template import ChatTemplateError
+from slime.data.columns import CheckLabel, Columns, Messages, PromptOptions, Tools, read_columns
 from slime.data.rows import PromptFileError, Row, read_rows
 
 Tokenize = Callable[[str], list[int]]
-ChatTemplate = Callable[[list[dict[str, Any]]], str]
+Render = Callable[[Messages, Tools | None], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt: text as the model sees it, its token ids, the gold answer."""
+    """One prompt: text as the model sees it, its token ids, the gold answer.
 
-    text: str
+    Lists of messages that nobody rendered stay as they are, without token ids.
+    """
+
+    text: str | Messages
     tokens: list[int]
     label: Any
     metadata: dict[str, Any]
@@ -33,7 +37,7 @@ class PromptDataset:
         prompts: at least one.
         fingerprint: hash of the token ids and labels; a resumed run compares it, so that a cursor never points into
             another file.
-        notes: what a person should read: prompts left out, prompts that look templated already.
+        notes: what a person should read: lengths, prompts left out, prompts that look templated already.
     """
 
     prompts: list[Prompt]
@@ -48,7 +52,7 @@ def load_prompts(
     spec: str,
     tokenize: Tokenize,
     options: PromptOptions,
-    chat_template: ChatTemplate | None = None,
+    render: Render | None = None,
     check_label: CheckLabel | None = None,
     special_tokens: Sequence[str] = (),
 ) -> PromptDataset:
@@ -58,59 +62,86 @@ def load_prompts(
         spec: path with an optional slice, see `slime.data.rows`.
         tokenize: text to ids, without adding special tokens.
         options: keys and limits.
-        chat_template: messages to text, generation prompt included (``--apply-chat-template``). A string prompt becomes
-            one user message. None: prompts are text already.
+        render: messages and tools to text, generation prompt included (``--apply-chat-template``). A string prompt
+            becomes one user message. None: prompts are text already, or messages that stay as they are.
         check_label: raises ValueError for a gold answer that the grader cannot use; gets label and metadata.
         special_tokens: the tokenizer's; used to notice prompts that were templated before.
 
     Raises:
         PromptFileError: with ``file:line``, for a missing key (with the keys found and the nearest), a wrong type, a
-            refused label, or when no prompt is short enough.
+            refused label, messages that the template refuses, or when no prompt is short enough.
     """
     prompts: list[Prompt] = []
     left_out: list[int] = []
     templated = 0
     for row in read_rows(spec):
-        prompt = _prompt(row, tokenize, options, chat_template, check_label)
+        prompt = _prompt(row, tokenize, options, render, check_label)
         given = row.values[options.input_key]
-        if chat_template is not None and isinstance(given, str):
+        if render is not None and isinstance(given, str):
             templated += any(token in given for token in special_tokens)
         if options.rollout_max_prompt_len is not None and len(prompt.tokens) > options.rollout_max_prompt_len:
             left_out.append(len(prompt.tokens))
         else:
             prompts.append(prompt)
-    notes = []
-    if left_out:
-        limit = f"--rollout-max-prompt-len {options.rollout_max_prompt_len}"
-        if not prompts:
-            raise PromptFileError(
-                f"{spec}: all {len(left_out)} prompts exceed {limit}; the shortest has {min(left_out)}."
-            )
-        notes.append(f"{spec}: left out {len(left_out)} of {len(left_out) + len(prompts)} prompts longer than {limit}.")
+    notes = _length_notes(spec, prompts, left_out, options.rollout_max_prompt_len)
     if templated:
         notes.append(
             f"{spec}: {templated} prompts contain special tokens already and --apply-chat-template adds them again; "
             "if the file holds templated text, leave the flag out."
         )
-    return PromptDataset(prompts, _fingerprint(prompts), notes)
+    return PromptDataset(prompts, fingerprint(prompts), notes)
+
+
+def _length_notes(spec: str, prompts: list[Prompt], left_out: list[int], limit: int | None) -> list[str]:
+    """How long prompts are and how many were too long; refuses a file of which nothing is left."""
+    notes = []
+    if left_out:
+        flag = f"--rollout-max-prompt-len {limit}"
+        if not prompts:
+            raise PromptFileError(
+                f"{spec}: all {len(left_out)} prompts exceed {flag}; the shortest has {min(left_out)}."
+            )
+        notes.append(f"{spec}: left out {len(left_out)} of {len(left_out) + len(prompts)} prompts longer than {flag}.")
+    lengths = sorted(len(prompt.tokens) for prompt in prompts if prompt.tokens)
+    if lengths:
+        notes.append(
+            f"{spec}: half of the prompts have at most {lengths[(len(lengths) - 1) // 2]} tokens, 99 of 100 at most "
+            f"{lengths[-(-99 * len(lengths) // 100) - 1]}, the longest {lengths[-1]}."
+        )
+    return notes
 
 
 def _prompt(
-    row: Row, tokenize: Tokenize, options: PromptOptions, template: ChatTemplate | None, check_label: CheckLabel | None
+    row: Row, tokenize: Tokenize, options: PromptOptions, render: Render | None, check_label: CheckLabel | None
 ) -> Prompt:
-    columns = read_columns(row, options, template is not None, check_label)
-    text = columns.prompt if isinstance(columns.prompt, str) else ""
-    if template is not None:
-        given = columns.prompt
-        text = template([{"role": "user", "content": given}] if isinstance(given, str) else given)
+    columns = read_columns(row, options, render is not None, check_label)
+    given = columns.prompt
+    if render is not None:
+        text = _rendered(row, columns, render)
+    elif isinstance(given, str):
+        text = given
+    else:
+        return Prompt(given, [], columns.label, columns.metadata)
     tokens = tokenize(text)
     if not tokens:
         raise PromptFileError(f"{row.place}: the prompt in {options.input_key!r} is empty; generation needs one token.")
     return Prompt(text, tokens, columns.label, columns.metadata)
 
 
-def _fingerprint(prompts: list[Prompt]) -> str:
+def _rendered(row: Row, columns: Columns, render: Render) -> str:
+    given = columns.prompt
+    messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    try:
+        return render(messages, columns.tools)
+    except ChatTemplateError as error:
+        raise PromptFileError(f"{row.place}: {error}", "--apply-chat-template") from error
+
+
+def fingerprint(prompts: Sequence[Prompt]) -> str:
+    """Hash of what the prompts are to training: token ids, or messages without any, and labels."""
     digest = hashlib.sha256()
     for prompt in prompts:
-        digest.update(json.dumps([prompt.tokens, prompt.label], ensure_ascii=False, default=str).encode())
+        digest.update(
+            json.dumps([prompt.tokens or prompt.text, prompt.label], ensure_ascii=False, default=str).encode()
+        )
     return digest.hexdigest()

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slime.config import Config
 from slime.data.batch import BatchOptions
-from slime.data.buffer import Group, oldest_first, stalest_first
-from slime.data.prompts import PromptDataset, PromptOptions, load_prompts
-from slime.data.sample import Sample
-from slime.data.schedule import ScheduleOptions
-from slime.data.source import DataSource, PromptSource
-from slime.rewards.graders import label_checker
+from slime.data.buffer import BufferFilter, Group, oldest_first, stalest_first
+from slime.data.chat_template import ChatTemplateError, use_template
+from slime.data.source import DataSource
 from slime.rollout import hook_results
 from slime.rollout.client import SamplingParams
+from slime.rollout.data_setup import batch_options, held_out_prompts, prompt_source, training_prompts
 from slime.rollout.errors import SetupError
-from slime.rollout.eval_sets import EvalSet, HeldOut, eval_sets
+from slime.rollout.eval_sets import HeldOut, eval_sets
 from slime.rollout.grading import RewardOptions
 from slime.rollout.hook_call import HookFunction
 from slime.rollout.hook_set import HookSet
@@ -82,9 +79,9 @@ def prepare(config: Config) -> RolloutSetup:
     tokenizer = load_tokenizer(config)
     stops = stop_set(tokenizer, config.hf_checkpoint, config.apply_chat_template, config.rollout_stop_token_ids or ())
     number = RoundNumber()
-    source, notes = _source(config, tokenizer, hooks, number)
+    source, notes = _source(config, tokenizer, hooks, number, stops.token_ids)
     held_out = tuple(
-        HeldOut(one, _read_held_out(config, tokenizer, one), tuple(sorted({*stops.token_ids, *one.stop_token_ids})))
+        HeldOut(one, held_out_prompts(config, tokenizer, one), tuple(sorted({*stops.token_ids, *one.stop_token_ids})))
         for one in sets
     )
     return RolloutSetup(
@@ -95,7 +92,7 @@ def prepare(config: Config) -> RolloutSetup:
         hooks=hooks,
         runner=_runner_options(config, stops.token_ids),
         rewards=_reward_options(config),
-        batch=_batch_options(config, hooks),
+        batch=batch_options(config, hooks),
         notes=[*notes, *(note for one in held_out for note in one.dataset.notes), stops.note(tokenizer)],
         round=number,
     )
@@ -109,67 +106,31 @@ def load_tokenizer(config: Config) -> PreTrainedTokenizerBase:
         tokenizer = AutoTokenizer.from_pretrained(config.hf_checkpoint, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise TokenizerError(f"--hf-checkpoint {config.hf_checkpoint} has no usable tokenizer: {error}") from error
-    if config.apply_chat_template and not tokenizer.chat_template:
-        raise TokenizerError(
-            f"--apply-chat-template: the tokenizer in {config.hf_checkpoint} has no chat template; leave the flag out, "
-            "or add chat_template.jinja to the folder"
-        )
+    if config.chat_template_path is not None:
+        try:
+            use_template(tokenizer, config.chat_template_path)
+        except ChatTemplateError as error:
+            raise TokenizerError(str(error)) from error
     return tokenizer
 
 
 def _source(
-    config: Config, tokenizer: PreTrainedTokenizerBase, hooks: HookSet, number: RoundNumber
+    config: Config,
+    tokenizer: PreTrainedTokenizerBase,
+    hooks: HookSet,
+    number: RoundNumber,
+    stop_token_ids: tuple[int, ...],
 ) -> tuple[DataSource, list[str]]:
     """The prompts to train on, and what to say about them."""
     if (own := hooks.one("data-source")) is not None:
         source: DataSource = own.call("before the first round", hook_results.data_source, config)
         return source, [f"prompts come from --data-source-path {own.path}"]
-    options = PromptOptions(config.input_key, config.label_key, config.metadata_key, config.rollout_max_prompt_len)
-    kwargs = dict(config.apply_chat_template_kwargs or {})
-    template = _template(tokenizer, kwargs) if config.apply_chat_template else None
-    # A function of the user's makes of the label what it likes.
-    rm_type = None if config.custom_rm_path else config.rm_type or ""
-    dataset = _read(config.prompt_data, tokenizer, options, template, rm_type)
-    prompts = PromptSource(
-        dataset,
-        config.n_samples_per_prompt,
-        config.rollout_seed,
-        config.rollout_shuffle,
-        _buffer_filter(config, hooks.one("buffer-filter"), number),
-    )
+    dataset = training_prompts(config, tokenizer, stop_token_ids)
+    prompts = prompt_source(config, dataset, _buffer_filter(config, hooks.one("buffer-filter"), number))
     return prompts, [*dataset.notes, f"{len(dataset)} prompts"]
 
 
-def _read_held_out(config: Config, tokenizer: PreTrainedTokenizerBase, one: EvalSet) -> PromptDataset:
-    options = PromptOptions(one.input_key, one.label_key, one.metadata_key, one.max_prompt_len)
-    template = _template(tokenizer, one.apply_chat_template_kwargs) if one.apply_chat_template else None
-    return _read(one.path, tokenizer, options, template, None if one.custom_rm_path else one.rm_type or "")
-
-
-def _read(
-    path: str,
-    tokenizer: PreTrainedTokenizerBase,
-    options: PromptOptions,
-    template: Callable[[list[dict[str, Any]]], str] | None,
-    rm_type: str | None,
-) -> PromptDataset:
-    def tokenize(text: str) -> list[int]:
-        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    check = None if rm_type is None else label_checker(rm_type)
-    return load_prompts(path, tokenize, options, template, check, list(tokenizer.all_special_tokens))
-
-
-def _template(tokenizer: PreTrainedTokenizerBase, kwargs: dict[str, Any]) -> Callable[[list[dict[str, Any]]], str]:
-    def template(messages: list[dict[str, Any]]) -> str:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **kwargs))
-
-    return template
-
-
-def _buffer_filter(
-    config: Config, hook: HookFunction | None, number: RoundNumber
-) -> Callable[[list[Group], int], list[Group]]:
+def _buffer_filter(config: Config, hook: HookFunction | None, number: RoundNumber) -> BufferFilter:
     if hook is None:
         return stalest_first if config.buffer_sort_by_staleness else oldest_first
 
@@ -209,40 +170,3 @@ def _reward_options(config: Config) -> RewardOptions:
         truncated_samples=config.truncated_samples,
         custom_rm_path=config.custom_rm_path,
     )
-
-
-def _batch_options(config: Config, hooks: HookSet) -> BatchOptions:
-    post_process, convert = hooks.one("custom-reward-post-process"), hooks.one("custom-convert-samples-to-train-data")
-
-    def post_processed(samples: list[Sample]) -> tuple[list[float], list[float]]:
-        assert post_process is not None
-        check = hook_results.post_processed(len(samples))
-        found: tuple[list[float], list[float]] = post_process.call(_subject(samples), check, config, samples)
-        return found
-
-    def converted(samples: list[Sample]) -> dict[str, Any]:
-        assert convert is not None
-        check = hook_results.train_data(len(samples))
-        found: dict[str, Any] = convert.call(_subject(samples), check, config, samples)
-        return found
-
-    return BatchOptions(
-        ScheduleOptions(
-            dp_size=config.data_parallel_size,
-            global_batch_size=config.global_batch_size,
-            max_tokens_per_gpu=config.max_tokens_per_gpu if config.use_dynamic_batch_size else None,
-            context_parallel_size=config.context_parallel_size,
-            micro_batch_size=config.micro_batch_size,
-        ),
-        normalize_std=not config.disable_grpo_std_normalization,
-        estimator=config.advantage_estimator,
-        normalize=not config.disable_rewards_normalization,
-        reward_key=config.reward_key,
-        supervised=config.loss_type == "sft_loss",
-        post_process=None if post_process is None else post_processed,
-        convert=None if convert is None else converted,
-    )
-
-
-def _subject(samples: list[Sample]) -> str:
-    return f"all {len(samples)} samples of a round, from {samples[0].name()}"

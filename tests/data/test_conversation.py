@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slime.data.chat_template import ChatTemplate, ChatTemplateError, read_template
+from slime.data.chat_template import ChatTemplate, ChatTemplateError, use_template
 from slime.data.conversation import (
     ConversationError,
     EncodedConversation,
@@ -195,7 +195,7 @@ def test_supervised_samples_keep_the_contract() -> None:
 
 
 def test_what_the_template_refuses_names_the_roles() -> None:
-    template = template_of("llama3", template="{{ raise_exception('roles must alternate') }}")
+    template = ChatTemplate(tokenizer("llama3", "{{ raise_exception('roles must alternate') }}"))
     with pytest.raises(ChatTemplateError, match="messages of user, user: roles must alternate"):
         template.render([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
     with pytest.raises(ChatTemplateError, match="messages of user: "):
@@ -205,14 +205,15 @@ def test_what_the_template_refuses_names_the_roles() -> None:
 def test_a_template_file(tmp_path: Path) -> None:
     path = tmp_path / "template.jinja"
     path.write_text("{% for m in messages %}[{{ m.content }}]{% endfor %}", encoding="utf-8")
-    template = template_of("llama3", template=read_template(str(path)))
-    assert template.render([{"role": "user", "content": "a"}]) == "[a]"
+    own = tokenizer("llama3", "replaced")
+    use_template(own, str(path))
+    assert ChatTemplate(own).render([{"role": "user", "content": "a"}]) == "[a]"
     for data, words in ((b"", "is empty"), (b"\xff", "not UTF-8 at byte 0"), (b" " * (1 << 21), "has 2097152 bytes")):
         path.write_bytes(data)
         with pytest.raises(ChatTemplateError, match=words):
-            read_template(str(path))
+            use_template(own, str(path))
     with pytest.raises(ChatTemplateError, match="cannot be read: No such file"):
-        read_template(str(tmp_path / "none.jinja"))
+        use_template(own, str(tmp_path / "none.jinja"))
 
 
 def test_a_tokenizer_without_a_template_says_so() -> None:

@@ -10,6 +10,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from slime.data.chat_template import ChatTemplateError
 from slime.data.prompts import PromptDataset, PromptOptions, load_prompts
 from slime.data.rows import PromptFileError, read_rows
 
@@ -26,8 +27,14 @@ def tokenize(text: str) -> list[int]:
     return list(text.encode())
 
 
-def template(messages: list[dict[str, Any]]) -> str:
-    return "".join(f"<{message['role']}>{message['content']}" for message in messages) + "<assistant>"
+def template(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None = None) -> str:
+    if messages[0]["role"] == "nobody":
+        raise ChatTemplateError("the role is unknown")
+    return (
+        ("".join(f"<tool>{tool['name']}" for tool in tools) if tools else "")
+        + "".join(f"<{message['role']}>{message['content']}" for message in messages)
+        + "<assistant>"
+    )
 
 
 def load(spec: str, options: PromptOptions = OPTIONS, **extra: Any) -> PromptDataset:
@@ -53,7 +60,7 @@ def test_text_prompts(tmp_path: Path) -> None:
 
 def test_the_template_gets_a_string_as_one_user_message(tmp_path: Path) -> None:
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
-    data = load(write(tmp_path, {"prompt": "q", "label": 1}, {"prompt": messages, "label": 1}), chat_template=template)
+    data = load(write(tmp_path, {"prompt": "q", "label": 1}, {"prompt": messages, "label": 1}), render=template)
     assert [prompt.text for prompt in data.prompts] == ["<user>q<assistant>", "<system>s<user>u<assistant>"]
 
 
@@ -93,6 +100,8 @@ def test_a_missing_label_key_names_line_keys_and_nearest(tmp_path: Path) -> None
         ([{"prompt": "", "label": 1}], "train.jsonl:1: the prompt in 'prompt' is empty"),
         ([{"prompt": "a", "label": 1, "metadata": "x"}], "'metadata' is a str, not an object"),
         ([""], "no rows left; the file holds 0"),
+        ([{"prompt": "a", "label": 1, "tools": "{"}], r"train.jsonl:1: 'tools' \(--tool-key\) is text that is no JSON"),
+        ([{"prompt": "a", "label": 1, "tools": {"name": "add"}}], r"'tools' \(--tool-key\) is no list of objects"),
     ],
 )
 def test_bad_rows_name_their_line(tmp_path: Path, rows: list[Any], words: str) -> None:
@@ -165,11 +174,60 @@ def test_a_label_that_the_grader_refuses_names_its_line(tmp_path: Path) -> None:
 
 def test_prompts_templated_twice_are_noticed(tmp_path: Path) -> None:
     spec = write(tmp_path, {"prompt": "<|user|>hi", "label": 1}, {"prompt": "hi", "label": 1})
-    data = load(spec, chat_template=template, special_tokens=["<|user|>"])
-    assert "1 prompts contain special tokens already" in data.notes[0]
+    data = load(spec, render=template, special_tokens=["<|user|>"])
+    assert "1 prompts contain special tokens already" in data.notes[-1]
 
 
 def test_the_fingerprint_follows_tokens_and_labels(tmp_path: Path) -> None:
     one = load(write(tmp_path, {"prompt": "a", "label": 1}))
     assert load(write(tmp_path, {"prompt": "a", "label": 1, "more": 2})).fingerprint == one.fingerprint
     assert load(write(tmp_path, {"prompt": "a", "label": 2})).fingerprint != one.fingerprint
+
+
+def test_tools_reach_the_template_and_the_metadata(tmp_path: Path) -> None:
+    tools = [{"name": "add"}]
+    rows = [{"prompt": "q", "label": 1, "own": tools}, {"prompt": "q", "label": 1, "own": json.dumps(tools)}]
+    rows += [{"prompt": "q", "label": 1, "own": none} for none in ([], None, "")]
+    data = load(write(tmp_path, *rows), PromptOptions("prompt", "label", tool_key="own"), render=template)
+    assert [prompt.text for prompt in data.prompts] == ["<tool>add<user>q<assistant>"] * 2 + ["<user>q<assistant>"] * 3
+    assert [prompt.metadata.get("tools") for prompt in data.prompts] == [tools, tools, None, None, None]
+
+
+def test_what_the_template_refuses_names_the_line(tmp_path: Path) -> None:
+    spec = write(tmp_path, {"prompt": "q", "label": 1}, {"prompt": [{"role": "nobody"}], "label": 1})
+    with pytest.raises(PromptFileError, match=r"train.jsonl:2: the role is unknown"):
+        load(spec, render=template)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            [{"type": "text", "text": "a"}, {"type": "image", "image": "x"}],
+            "message 1 in 'prompt' has a part of the type 'image'",
+        ),
+        ({"type": "video"}, "a part of the type 'video'; images, audio and video are not run yet"),
+        (5, "message 1 in 'prompt' has a int as its content"),
+        ("\ud800", "half of a surrogate pair"),
+    ],
+)
+def test_contents_of_messages(tmp_path: Path, content: Any, words: str) -> None:
+    messages = [
+        {"role": "system", "content": [{"type": "text", "text": "be brief"}]},
+        {"role": "user", "content": content},
+    ]
+    with pytest.raises(PromptFileError, match=f"train.jsonl:1: .*{words}"):
+        load(write(tmp_path, {"prompt": messages, "label": 1}), render=template)
+
+
+def test_messages_may_stay_for_a_function_of_the_users(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "u"}]
+    spec = write(tmp_path, {"prompt": messages, "label": 1}, {"prompt": "text", "label": 1})
+    first, second = load(spec, PromptOptions("prompt", "label", keep_messages=True)).prompts
+    assert (first.text, first.tokens) == (messages, [])
+    assert second.tokens == tokenize("text")
+
+
+def test_lengths_are_noted(tmp_path: Path) -> None:
+    spec = write(tmp_path, *({"prompt": "a" * n, "label": 1} for n in range(1, 201)))
+    assert "half of the prompts have at most 100 tokens, 99 of 100 at most 198, the longest 200" in load(spec).notes[0]

@@ -21,8 +21,12 @@ class DataFlags:
     )
     input_key: str = flag("input", "prompt 所在的列", "column of the prompt")
     label_key: str | None = flag(None, "标准答案所在的列", "column of the reference answer")
-    metadata_key: str = flag("metadata", "元数据所在的列", "column of the metadata", only=("metadata",))
-    tool_key: str = flag("tools", "工具定义所在的列", "column of the tool definitions", only=("tools",))
+    metadata_key: str = flag("metadata", "元数据所在的列", "column of the metadata")
+    tool_key: str = flag(
+        "tools",
+        "工具定义所在的列：列表，或列表的 JSON 文本",
+        "column of the tool definitions, a list or JSON text of one",
+    )
     multimodal_keys: Mapping[str, Any] | None = planned(
         None, "媒体类型到列名的映射（JSON）", "columns of each kind of media (JSON)"
     )
@@ -31,6 +35,12 @@ class DataFlags:
     )
     apply_chat_template_kwargs: Mapping[str, Any] | None = flag(
         None, "传给对话模板的参数（JSON）", "arguments of the chat template (JSON)"
+    )
+    chat_template_path: str | None = flag(
+        None,
+        "代替 checkpoint 中对话模板的 Jinja 文件",
+        "Jinja file that takes the place of the checkpoint's chat template",
+        source="own",
     )
     rollout_shuffle: bool = flag(
         False, "每个 epoch 用种子 + epoch 重排 prompt", "reorder the prompts every epoch, seeded with seed + epoch"
