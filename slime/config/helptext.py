@@ -10,6 +10,8 @@ from slime.config.config import GROUP_TITLES, REGISTRY
 from slime.config.errors import ConfigError
 from slime.config.flags import Flag, value_text
 
+ALL: tuple[str, ...] = (*GROUP_TITLES, "all")
+
 _WIDTH = 108
 # Column at which the meaning of a flag starts in the overview.
 _INDENT = 40
