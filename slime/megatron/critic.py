@@ -90,9 +90,9 @@ class Critic:
         evaluate = partial(evaluate_values, settings=objective_settings(self.config))
         self._runner = StepRunner(wrapped, optimizer, scheduler, evaluate)
 
-    def values(self, samples: Sequence[Scorable]) -> list[Tensor]:
+    def values(self, samples: Sequence[Scorable], chunks: Sequence[Sequence[int]] | None = None) -> list[Tensor]:
         """Value of the state before each response token, float32 [R_i] on the CPU for each sample."""
-        return read_responses(self._model, samples, self.device, self.config.max_tokens_per_gpu, token_values)
+        return read_responses(self._model, samples, self.device, self.config.max_tokens_per_gpu, token_values, chunks)
 
     def step(self, batches: Sequence[MicroBatch]) -> dict[str, float]:
         """One optimizer step; returns its metrics over all ranks: value_loss, value_clipfrac, grad_norm, lr, loss.

@@ -27,18 +27,22 @@ def read_responses(
     device: torch.device,
     max_tokens: int | None,
     read: Callable[[Tensor, PackedBatch], Tensor],
+    chunks: Sequence[Sequence[int]] | None = None,
 ) -> list[Tensor]:
     """Run `model` over the samples and read one number for each response token.
 
     Args:
         max_tokens: of one pass; a longer sample stands alone.
         read: from the outputs [rows, width, ...] and their packing to [T].
+        chunks: the samples of each pass, as positions, instead of `max_tokens`: `TrainBatch.log_prob_indices`, of which
+            every rank has the same number, since layers of a model may wait for other ranks.
 
     Returns:
         Float32 [R_i] on the CPU for each sample, in their order.
     """
     results = [torch.zeros(0)] * len(samples)
-    for indices in chunks_by_tokens([len(sample.tokens) for sample in samples], max_tokens or DEFAULT_MAX_TOKENS):
+    passes = chunks or chunks_by_tokens([len(sample.tokens) for sample in samples], max_tokens or DEFAULT_MAX_TOKENS)
+    for indices in passes:
         chosen = [samples[i] for i in indices]
         packed = pack(
             [torch.as_tensor(sample.tokens) for sample in chosen],

@@ -175,18 +175,18 @@ class MegatronTrainer:
 
     def _prepare(self, batch: TrainBatch) -> tuple[list[SequenceInputs], dict[str, float]]:
         """The forward passes that the round needs before its first step, and the advantages that follow from them."""
-        sequences, needs = batch.sequences, self._needs
+        sequences, chunks, needs = batch.sequences, batch.log_prob_indices, self._needs
         if self._settings.loss_type == "sft_loss":
             return [SequenceInputs(torch.zeros(one.response_length)) for one in sequences], {}
         if needs.rollout_as_old:
             old = [torch.as_tensor(one.rollout_log_probs, dtype=torch.float32) for one in sequences]
         else:
-            old = self._log_probs(sequences) if needs.old or len(batch.steps) > 1 else None
+            old = self._log_probs(sequences, chunks) if needs.old or len(batch.steps) > 1 else None
         passes = ForwardPasses(
             old=old,
-            ref=self._log_probs_of(REFERENCE, sequences) if needs.ref else None,
-            teacher=self._log_probs_of(TEACHER, sequences) if needs.teacher else None,
-            values=None if self._critic is None else self._critic.values(sequences),
+            ref=self._log_probs_of(REFERENCE, sequences, chunks) if needs.ref else None,
+            teacher=self._log_probs_of(TEACHER, sequences, chunks) if needs.teacher else None,
+            values=None if self._critic is None else self._critic.values(sequences, chunks),
         )
         found = estimate(sequences, passes, self._estimator, self._sum_over_ranks)
         inputs = [
@@ -223,15 +223,15 @@ class MegatronTrainer:
         """
         return [values.numpy() for values in self._log_probs(samples)]
 
-    def _log_probs(self, samples: Sequence[Scorable]) -> list[Tensor]:
+    def _log_probs(self, samples: Sequence[Scorable], chunks: Sequence[Sequence[int]] | None = None) -> list[Tensor]:
         def read(logits: Tensor, packed: PackedBatch) -> Tensor:
             return score_tokens(logits, packed, self._settings.temperature).log_probs
 
-        return read_responses(self._model, samples, self.device, self.config.max_tokens_per_gpu, read)
+        return read_responses(self._model, samples, self.device, self.config.max_tokens_per_gpu, read, chunks)
 
-    def _log_probs_of(self, copy: str, samples: Sequence[Scorable]) -> list[Tensor]:
+    def _log_probs_of(self, copy: str, samples: Sequence[Scorable], chunks: Sequence[Sequence[int]]) -> list[Tensor]:
         with self._copies.swapped_in(copy):
-            return self._log_probs(samples)
+            return self._log_probs(samples, chunks)
 
     def named_hf_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Every weight under its Hugging Face name, whole and contiguous, in the order of the forward pass.
