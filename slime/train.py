@@ -12,10 +12,11 @@ import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slime.config import Config, ConfigError, HelpRequested, NotYetRun, parse_args
-from slime.config.command import show_dry_run
+from slime.config import Config, ConfigError, HelpRequested, Problem
+from slime.config.command import read_inputs, show_dry_run
 from slime.config.paths import with_absolute_paths
-from slime.config.preflight import preflight
+from slime.config.preflight import examine
+from slime.config.preflight.inputs import Inputs
 
 if TYPE_CHECKING:
     from slime.rollout.setup import RolloutSetup
@@ -24,31 +25,30 @@ if TYPE_CHECKING:
 def main(words: Sequence[str]) -> int:
     """Run `slime train`; returns the exit status: 0 done, 1 failed while running, 2 refused before anything started."""
     try:
-        try:
-            config = parse_args(words)
-        except NotYetRun as error:
-            if not error.config.dry_run:
-                raise
-            return show_dry_run(error.config, error.problems)
-        if config.dry_run:
-            return show_dry_run(config)
-        check(config)
+        inputs, planned = read_inputs(words, recipe_dimensions)
+        if inputs.config.dry_run:
+            return show_dry_run(inputs.config, planned)
+        check(inputs, planned)
     except HelpRequested as request:
         print(request)
         return 0
     except ConfigError as error:
         print(f"slime train: {error}", file=sys.stderr)
         return 2
-    return run(with_absolute_paths(config))
+    return run(with_absolute_paths(inputs.config))
 
 
-def check(config: Config) -> None:
-    """Look at checkpoints, data and machine before anything starts; prints warnings.
+def check(inputs: Inputs, planned: Sequence[Problem] = ()) -> None:
+    """Look at flags, checkpoints, data and machine before anything starts; prints warnings.
+
+    Args:
+        inputs: the run.
+        planned: what it asks for that is not run yet; refused with everything else that is found.
 
     Raises:
         ConfigError: with every error that was found.
     """
-    problems = preflight(config, recipe_dimensions(config.recipe) if config.recipe else None)
+    problems = [*planned, *examine(inputs)]
     for problem in problems:
         if problem.severity == "warning":
             print(f"warning: {problem}", file=sys.stderr)
@@ -60,8 +60,13 @@ def check(config: Config) -> None:
 def recipe_dimensions(recipe: str) -> Mapping[str, Any]:
     """The dimensions in the model file of a recipe, which the checkpoint must have."""
     from slime.experiment.facts import load_facts
+    from slime.experiment.texts import nearest
 
     facts = load_facts()
+    if recipe not in facts.launch:
+        near = nearest(recipe, tuple(facts.launch))
+        hint = f"did you mean {near}?" if near else f"the recipes are {', '.join(facts.launch)}"
+        raise ConfigError(Problem("cfg", f"--recipe {recipe}: there is no such recipe", hint, ("--recipe",)))
     return facts.models[facts.launch[recipe].model].model_dump()
 
 

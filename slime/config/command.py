@@ -13,14 +13,17 @@ from slime.config.config import Config
 from slime.config.dry_run import dry_run, write_dry_run
 from slime.config.dry_run_text import render_dry_run
 from slime.config.errors import ConfigError, HelpRequested, Problem
-from slime.config.preflight import LEVELS, preflight
-from slime.config.resolve import parse_args
+from slime.config.preflight import LEVELS, examine
+from slime.config.preflight.inputs import Inputs
+from slime.config.preflight.notes import notes
+from slime.config.resolve import NOT_YET_RULES, Refused, parse_args
+from slime.config.validate import validate
 
 USAGE = """usage: slime check [--level cfg|hf|data|host ...] [--json] <the flags of slime train>
 
-Checks a run without starting it: the flags (cfg), the checkpoint (hf), every row of the prompt files (data) and
-this machine (host); all four unless --level chooses. Exit status: 0 nothing found but warnings, 1 errors found,
-2 unusable flags."""
+Checks a run without starting it: the flags (cfg), the checkpoint (hf), every row of the prompt files with grader and
+hooks (data) and this machine with its Ray cluster (host); all four unless --level chooses. Each finding names its
+rule. Exit status: 0 nothing found but warnings, 1 errors found, 2 flags that cannot be read or are not run yet."""
 
 DimensionsOf = Callable[[str], Mapping[str, Any]]
 
@@ -47,7 +50,7 @@ def check(words: Sequence[str], dimensions_of: DimensionsOf | None = None) -> in
         return 0
     try:
         levels, as_json, flags = _split(words)
-        config = parse_args(flags)
+        inputs, planned = read_inputs(flags, dimensions_of)
     except HelpRequested as request:
         print(request)
         return 0
@@ -57,24 +60,53 @@ def check(words: Sequence[str], dimensions_of: DimensionsOf | None = None) -> in
         else:
             print(f"slime check: {error}", file=sys.stderr)
         return error.exit_code
-    dimensions = dimensions_of(config.recipe) if dimensions_of is not None and config.recipe else None
-    problems = preflight(config, dimensions, levels)
+    problems = [*(planned if "cfg" in levels else ()), *examine(inputs, levels)]
+    errors = [problem for problem in problems if problem.severity == "error"]
     if as_json:
         _print_json(problems)
     else:
+        for note in notes(inputs, levels):
+            print(f"note: {note}")
         for problem in problems:
             print(f"{problem.severity}: {problem}", file=sys.stderr)
-        errors = sum(problem.severity == "error" for problem in problems)
-        print(f"slime check: {', '.join(levels)}: {errors} errors, {len(problems) - errors} warnings")
-    return 1 if any(problem.severity == "error" for problem in problems) else 0
+        print(f"slime check: {', '.join(levels)}: {len(errors)} errors, {len(problems) - len(errors)} warnings")
+    if "cfg" in levels and planned:
+        return 2
+    return 1 if errors else 0
+
+
+def read_inputs(words: Sequence[str], dimensions_of: DimensionsOf | None = None) -> tuple[Inputs, list[Problem]]:
+    """What preflight looks at, from the flags in ``words``, and what of them the runtime does not run yet.
+
+    Args:
+        words: flags of ``slime train``.
+        dimensions_of: gives the model file's dimensions of a recipe id; raises ConfigError for an unknown one.
+
+    Raises:
+        ConfigError: a flag cannot be read. What rules say against the flags is left to preflight.
+        HelpRequested: for ``--help``.
+    """
+    planned: list[Problem] = []
+    try:
+        config = parse_args(words)
+    except Refused as error:
+        config = error.config
+        planned = [problem for problem in error.problems if not problem.rule]
+    dimensions = dimensions_of(config.recipe) if dimensions_of is not None and config.recipe else None
+    return Inputs(config, dimensions), planned
 
 
 def show_dry_run(config: Config, planned: Sequence[Problem] = ()) -> int:
     """Print the dry run, write ``--dry-run-json``, return the exit status: 2 when something is not run yet, else 0.
 
     Raises:
-        ConfigError: the groups of engines do not add up, or the file cannot be written.
+        ConfigError: a rule of the flags is broken, the groups of engines do not add up, or the file cannot be written.
     """
+    errors = [problem for problem in validate(config) if problem.severity == "error"]
+    wrong = [problem for problem in errors if problem.rule not in NOT_YET_RULES]
+    if wrong:
+        raise ConfigError([*wrong, *planned])
+    planned = [*planned, *errors]
     document = dry_run(config, planned)
     print(render_dry_run(document))
     if config.dry_run_json is not None:

@@ -27,20 +27,25 @@ from slime.config.values import ValueProblem, from_data
 NOT_YET_RULES = frozenset({"gpu-run"})
 
 
-class NotYetRun(ConfigError):
-    """Everything fits together, but the runtime does not run some of it yet; ``config`` is the resolved run."""
+class Refused(ConfigError):
+    """Every flag could be read, and something stands against the run; ``config`` is the run as it was derived."""
 
     def __init__(self, config: Config, problems: Sequence[Problem]) -> None:
         super().__init__(problems)
         self.config = config
 
 
+class NotYetRun(Refused):
+    """Everything fits together, but the runtime does not run some of it yet."""
+
+
 def parse_args(argv: Sequence[str]) -> Config:
     """Turn the words after ``slime train`` into a resolved configuration.
 
     Files and flags are merged in the order in which they stand, later ones win; then derived values are filled;
-    then everything is checked. Raises ConfigError with every problem found, HelpRequested for ``--help``, and
-    NotYetRun when all that stands against the run is that the runtime does not run a flag or a value yet.
+    then everything is checked. Raises ConfigError with every problem found, HelpRequested for ``--help``, Refused when
+    every flag could be read, and NotYetRun when all that stands against the run is that the runtime does not run a flag
+    or a value yet.
     """
     if any(word.partition("=")[0] in HELP for word in argv):
         raise HelpRequested(help_text(language(), help_topic(argv, HELP)))
@@ -85,14 +90,14 @@ def _resolve(merged: Sequence[Assignment], problems: list[Problem]) -> Config:
     missing = missing_flags(config)
     # A value that was refused or is missing would be refused again, under another name, by the rules that read its
     # default or what is derived from it.
-    if not missing and not problems:
-        config = derive(config)
-        errors = [one for one in validate(config) if one.severity == "error"]
-        planned = [*planned, *(one for one in errors if one.rule in NOT_YET_RULES)]
-        problems = [one for one in errors if one.rule not in NOT_YET_RULES]
-    problems = [*problems, *missing]
+    if missing or problems:
+        raise ConfigError([*problems, *missing, *planned])
+    config = derive(config)
+    errors = [one for one in validate(config) if one.severity == "error"]
+    planned = [*planned, *(one for one in errors if one.rule in NOT_YET_RULES)]
+    problems = [one for one in errors if one.rule not in NOT_YET_RULES]
     if problems:
-        raise ConfigError([*problems, *planned])
+        raise Refused(config, [*problems, *planned])
     if planned:
         raise NotYetRun(config, planned)
     return config

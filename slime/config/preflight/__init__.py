@@ -1,53 +1,50 @@
-"""Checks before anything is started: the flags, the checkpoint, the data, the machine. Reads files, writes nothing."""
+"""Checks before anything is started: flags, checkpoint, data, machine. Reads and probes, writes nothing.
+
+A check is a function of a :class:`~slime.config.rule.Rule`; `registry.RULES` holds all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from slime.config.config import Config
 from slime.config.errors import Level, Problem
-from slime.config.preflight.checkpoint import check_megatron_checkpoints, check_tokenizer, check_weights
-from slime.config.preflight.dimensions import check_dimensions
-from slime.config.preflight.host import check_disk, check_output_paths, check_ports, check_save, check_shared_memory
-from slime.config.preflight.prompts import check_prompt_files
-from slime.config.validate import validate
+from slime.config.preflight.inputs import Dimensions, Inputs
+from slime.config.preflight.registry import RULES
+from slime.config.rule import LEVELS, Rule
 
-LEVELS: tuple[Level, ...] = ("cfg", "hf", "data", "host")
-
-Dimensions = Mapping[str, Any]
+__all__ = ["LEVELS", "RULES", "examine", "preflight"]
 
 
 def preflight(config: Config, model_dims: Dimensions | None = None, levels: Sequence[str] = LEVELS) -> list[Problem]:
-    """Every problem that can be found without starting a process, errors and warnings.
+    """Every problem that can be found without starting the run, errors and warnings.
 
     ``model_dims`` are the dimensions of the recipe's model file under its own keys (``layers``, ``hidden``, ...);
     without them the checkpoint's dimensions are read but not compared. ``cfg`` needs only the flags, ``hf`` reads the
-    checkpoint folders, ``data`` every row of the prompt files, ``host`` probes this machine.
+    checkpoint folder, ``data`` every row of the prompt files (and tries grader and hooks), ``host`` probes this machine
+    and the Ray cluster.
     """
-    by_level: dict[Level, tuple[Callable[[], Iterable[Problem]], ...]] = {
-        "cfg": (lambda: validate(config),),
-        "hf": (
-            lambda: check_dimensions(config, model_dims),
-            lambda: check_tokenizer(config),
-            lambda: check_weights(config),
-            lambda: check_megatron_checkpoints(config),
-        ),
-        "data": (lambda: check_prompt_files(config),),
-        "host": (
-            lambda: check_ports(config),
-            lambda: check_save(config),
-            lambda: check_output_paths(config),
-            lambda: check_shared_memory(config),
-            lambda: check_disk(config),
-        ),
-    }
-    found: list[Problem] = []
-    for level in LEVELS:
-        for check in by_level[level] if level in levels else ():
-            try:
-                found.extend(check())
-            except OSError as error:
-                # A name that is too long, a folder that may not be entered, a disk that fails: any probe can meet it.
-                found.append(Problem(level, f"{error.filename or 'a file'} cannot be looked at: {error.strerror}"))
+    return examine(Inputs(config, model_dims), levels)
+
+
+def examine(inputs: Inputs, levels: Sequence[str] = LEVELS) -> list[Problem]:
+    """`preflight` of inputs that somebody else goes on to use."""
+    found = [
+        problem
+        for level in LEVELS
+        if level in levels
+        for rule in RULES
+        if level in rule.levels
+        for problem in _run(rule, level, inputs)
+    ]
     return list(dict.fromkeys(found))
+
+
+def _run(rule: Rule, level: Level, inputs: Inputs) -> Iterator[Problem]:
+    check = getattr(rule, level)
+    try:
+        yield from rule.problems(level, check(inputs.config if level == "cfg" else inputs))
+    except OSError as error:
+        # A name that is too long, a folder that may not be entered, a disk that fails: any probe can meet it.
+        message = f"{error.filename or 'a file'} cannot be looked at: {error.strerror or error}"
+        yield Problem(level, message, "correct the path, or who may read it", rule=rule.id)

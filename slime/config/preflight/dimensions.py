@@ -1,162 +1,144 @@
-"""The checkpoint's config.json: readable, equal to the recipe's model file, and divisible as the flags want."""
+"""The checkpoint's `config.json`: readable, and the model that the recipe means."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from typing import Any
 
-from slime.config.config import Config
-from slime.config.errors import Problem
-from slime.config.validate.arithmetic import nearest_divisors
+from slime.config.flags import Text
+from slime.config.preflight.inputs import Inputs
+from slime.config.preflight.json_files import read_json
+from slime.config.preflight.model import Model
+from slime.config.rule import Finding, Rule
 
-# The model file's key, and where config.json has it. A callable reads what has more than one spelling.
-_READERS: Mapping[str, str | Callable[[Mapping[str, Any]], Any]] = {
-    "hf_model_type": "model_type",
-    "layers": "num_hidden_layers",
-    "hidden": "hidden_size",
-    "ffn": "intermediate_size",
-    "heads": "num_attention_heads",
-    "kv_groups": lambda found: found.get("num_key_value_heads", found.get("num_attention_heads")),
-    "head_dim": lambda found: found.get("head_dim") or _head_dim(found),
-    "vocab": "vocab_size",
-    "rope_base": lambda found: _rope(found, "rope_theta"),
-    "rotary_percent": lambda found: _rope(found, "partial_rotary_factor", 1),
-    "norm_eps": lambda found: found.get(
-        "rms_norm_eps", found.get("layer_norm_epsilon", found.get("layernorm_epsilon"))
-    ),
-    "tied_embeddings": "tie_word_embeddings",
-    "mtp_layers": lambda found: found.get("num_nextn_predict_layers", found.get("mtp_num_hidden_layers", 0)),
+Found = Mapping[str, Any]
+_Reader = Callable[[Model], Any]
+
+# The recipe's key, and how config.json states it. What a file need not state is in _IF_STATED.
+_ALWAYS: Mapping[str, _Reader] = {
+    "hf_model_type": lambda model: model.whole.get("model_type"),
+    "layers": lambda model: model.layers,
+    "hidden": lambda model: model.hidden,
+    "ffn": lambda model: model.ffn,
+    "heads": lambda model: model.heads,
+    "kv_groups": lambda model: model.groups,
+    "head_dim": lambda model: model.head_dim,
+    "vocab": lambda model: model.vocab,
+    "rope_base": lambda model: _rope(model.found, "rope_theta"),
+    "rotary_percent": lambda model: _rope(model.found, "partial_rotary_factor", 1),
+    "norm_eps": lambda model: _first(model.found, "rms_norm_eps", "layer_norm_epsilon", "layernorm_epsilon"),
+    "tied_embeddings": lambda model: model.found.get("tie_word_embeddings"),
+    "mtp_layers": lambda model: _first(model.found, "num_nextn_predict_layers", "mtp_num_hidden_layers", default=0),
+    "moe.experts": lambda model: model.experts,
+    "moe.topk": lambda model: model.chosen,
+    "moe.expert_ffn": lambda model: model.expert_ffn,
 }
-_MOE: Mapping[str, tuple[str, ...]] = {
-    "experts": ("n_routed_experts", "num_experts", "num_local_experts"),
-    "topk": ("num_experts_per_tok",),
-    "expert_ffn": ("moe_intermediate_size",),
-    "dense_layers": ("first_k_dense_replace",),
+_IF_STATED: Mapping[str, _Reader] = {
+    "qk_norm": lambda model: model.found.get("use_qk_norm"),
+    "qkv_bias": lambda model: model.found.get("attention_bias"),
+    "moe.dense_layers": lambda model: model.found.get("first_k_dense_replace"),
+    "moe.shared_ffn": lambda model: model.shared_ffn,
+    "moe.groups": lambda model: _above_one(model.found.get("n_group")),
+    "moe.topk_groups": lambda model: _above_one(model.found.get("topk_group")),
+    "moe.router_scale": lambda model: model.found.get("routed_scaling_factor"),
+    "moe.router_score": lambda model: model.found.get("scoring_func"),
+    "mla.q_lora": lambda model: model.found.get("q_lora_rank"),
+    "mla.kv_lora": lambda model: model.found.get("kv_lora_rank"),
+    "mla.qk_nope": lambda model: model.found.get("qk_nope_head_dim"),
+    "mla.qk_rope": lambda model: model.found.get("qk_rope_head_dim"),
+    "mla.v_head": lambda model: model.found.get("v_head_dim"),
+    "mla.rope_scaling": lambda model: _rope_factor(model.found),
+    "hybrid.linear_layers": lambda model: _linear_layers(model.found),
+    "hybrid.state_dtype": lambda model: model.found.get("mamba_ssm_dtype"),
 }
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object. Raises ValueError with the reason, without the path."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError("no such file") from None
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise ValueError(f"a JSON object is expected, this is a {type(data).__name__}")
-    return data
-
-
-def check_dimensions(config: Config, model_dims: Mapping[str, Any] | None = None) -> Iterator[Problem]:
-    """Compare config.json with the recipe's model file, and with what the flags divide it into."""
-    path = Path(config.hf_checkpoint) / "config.json"
-    if not path.parent.is_dir():
-        yield Problem("hf", f"--hf-checkpoint {config.hf_checkpoint}: no such folder", "run the stage prepare first")
+def check_config_file(inputs: Inputs) -> Iterator[Finding]:
+    """The folder is there and its config.json can be read."""
+    folder = inputs.folder
+    if not folder.is_dir():
+        yield Finding(
+            f"--hf-checkpoint {inputs.config.hf_checkpoint}: no such folder",
+            "run the stage prepare first",
+            ("--hf-checkpoint",),
+        )
         return
     try:
-        whole = read_json(path)
+        read_json(folder / "config.json")
     except ValueError as error:
-        yield Problem("hf", f"{path}: {error}", "the download is incomplete, or the folder is no checkpoint")
-        return
-    # A model with vision keeps the language model's numbers one level down.
-    inner = whole.get("text_config")
-    found = {**whole, **inner} if isinstance(inner, dict) else whole
-    if model_dims is not None:
-        yield from _compare(path, found, whole, model_dims)
-    yield from _check_divisions(config, found)
-    longest, limit = config.rollout_max_context_len, found.get("max_position_embeddings")
-    if isinstance(limit, int) and longest is not None and longest > limit:
-        yield Problem(
-            "hf",
-            f"prompt and response of up to {longest} tokens exceed the {limit} positions of {path}",
-            f"give a context of at most {limit}",
-            ("--rollout-max-context-len",),
+        yield Finding(
+            f"{folder / 'config.json'}: {error}",
+            "the download is incomplete, or the folder is no checkpoint",
+            ("--hf-checkpoint",),
         )
 
 
-def _compare(
-    path: Path, found: Mapping[str, Any], whole: Mapping[str, Any], model_dims: Mapping[str, Any]
-) -> Iterator[Problem]:
-    wanted: dict[str, Any] = {key: model_dims.get(key) for key in _READERS}
-    if wanted["hf_model_type"] == whole.get("model_type"):
-        del wanted["hf_model_type"]
-    actual = {key: _read(found, key) for key in wanted}
-    moe = model_dims.get("moe")
-    if isinstance(moe, Mapping):
-        wanted |= {f"moe.{key}": moe.get(key) for key in _MOE}
-        actual |= {
-            f"moe.{key}": next((found[name] for name in names if name in found), None) for key, names in _MOE.items()
-        }
-    if model_dims.get("mla") is not None:
+def check_dimensions(inputs: Inputs) -> Iterator[Finding]:
+    """Every dimension of config.json is that of the recipe's model file."""
+    model, dimensions = inputs.model, inputs.model_dims
+    if model is None or dimensions is None:
+        return
+    wanted = _flat(dimensions)
+    if dimensions.get("mla") is not None:
         del wanted["head_dim"]  # latent attention has several head widths; which one is meant differs between models
     for key, expected in wanted.items():
-        if expected is None or _same(expected, actual[key]):
+        reader = _ALWAYS.get(key) or _IF_STATED.get(key)
+        if expected is None or reader is None:
             continue
-        if actual[key] is None:
-            yield Problem(
-                "hf",
-                f"{path} does not state {key}; the model file says {expected}",
+        actual = reader(model)
+        if actual is None and key not in _ALWAYS:
+            continue
+        if actual is None:
+            yield Finding(
+                f"{model.path} does not state {key}; the model file says {expected}",
                 "compare the two by hand",
                 severity="warning",
             )
-            continue
-        yield Problem(
-            "hf",
-            f"{path} has {key} {actual[key]}, the recipe's model file says {expected}: this is another model",
-            "point --hf-checkpoint at the recipe's model, or choose the recipe of this model",
-            ("--hf-checkpoint", "--recipe"),
-        )
-
-
-def _check_divisions(config: Config, found: Mapping[str, Any]) -> Iterator[Problem]:
-    heads, groups, layers = (_read(found, key) for key in ("heads", "kv_groups", "layers"))
-    tensor, pipeline = config.tensor_model_parallel_size, config.pipeline_model_parallel_size
-    for noun, count, name, size in (
-        ("attention heads", heads, "--tensor-model-parallel-size", tensor),
-        ("key-value heads", groups, "--tensor-model-parallel-size", tensor),
-        ("attention heads", heads, "--rollout-num-gpus-per-engine", config.rollout_num_gpus_per_engine),
-        ("experts", next((found[name] for name in _MOE["experts"] if name in found), None),
-         "--expert-model-parallel-size", config.expert_model_parallel_size),
-    ):  # fmt: skip
-        if isinstance(count, int) and not isinstance(count, bool) and count > 0 and count % size:
-            yield Problem(
-                "hf",
-                f"{name} {size} does not divide the model's {count} {noun}",
-                f"give {nearest_divisors(count, size)}",
-                (name,),
+        elif not _same(expected, actual):
+            yield Finding(
+                f"{model.path} has {key} {actual}, the recipe's model file says {expected}: this is another model",
+                "point --hf-checkpoint at the recipe's model, or choose the recipe of this model",
+                ("--hf-checkpoint", "--recipe"),
             )
-    explicit = config.decoder_first_pipeline_num_layers or config.decoder_last_pipeline_num_layers
-    if isinstance(layers, int) and layers > 0 and layers % pipeline and not explicit:
-        yield Problem(
-            "hf",
-            f"--pipeline-model-parallel-size {pipeline} does not divide the model's {layers} layers",
-            f"give {nearest_divisors(layers, pipeline)}, or --decoder-last-pipeline-num-layers",
-            ("--pipeline-model-parallel-size",),
-        )
 
 
-def _read(found: Mapping[str, Any], key: str) -> Any:
-    reader = _READERS[key]
-    return found.get(reader) if isinstance(reader, str) else reader(found)
+def _flat(dimensions: Found) -> dict[str, Any]:
+    """``{"moe": {"topk": 8}}`` -> ``{"moe.topk": 8}``."""
+    flat: dict[str, Any] = {}
+    for key, value in dimensions.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{key}.{inner}": one for inner, one in value.items()}
+        else:
+            flat[key] = value
+    return flat
 
 
-def _head_dim(found: Mapping[str, Any]) -> int | None:
-    hidden, heads = found.get("hidden_size"), found.get("num_attention_heads")
-    return hidden // heads if isinstance(hidden, int) and isinstance(heads, int) and heads > 0 else None
+def _first(found: Found, *names: str, default: Any = None) -> Any:
+    return next((found[name] for name in names if name in found), default)
 
 
-def _rope(found: Mapping[str, Any], key: str, default: Any = None) -> Any:
+def _above_one(value: Any) -> Any:
+    """One group of experts means that there are none; recipes then state nothing."""
+    return None if value == 1 else value
+
+
+def _rope(found: Found, key: str, default: Any = None) -> Any:
     """Transformers 5 keeps rope settings in ``rope_parameters``, earlier versions beside the dimensions."""
     nested = found.get("rope_parameters")
     if isinstance(nested, Mapping) and key in nested:
         return nested[key]
     return found.get(key, default)
+
+
+def _rope_factor(found: Found) -> Any:
+    scaling = found.get("rope_scaling")
+    return scaling.get("factor") if isinstance(scaling, Mapping) else None
+
+
+def _linear_layers(found: Found) -> int | None:
+    kinds = found.get("layer_types")
+    return sum(kind == "linear_attention" for kind in kinds) if isinstance(kinds, list) else None
 
 
 def _same(expected: Any, actual: Any) -> bool:
@@ -167,3 +149,29 @@ def _same(expected: Any, actual: Any) -> bool:
         return Decimal(str(expected)) == Decimal(str(actual))
     except InvalidOperation:
         return str(expected) == str(actual)
+
+
+RULES = (
+    Rule(
+        id="config-file",
+        title=Text("checkpoint 目录存在，config.json 可以读取", "The checkpoint folder is there, with a config.json"),
+        why=Text(
+            "引擎、tokenizer 和训练端的维度都来自这个目录。",
+            "Engine, tokenizer and the trainer's dimensions all come from this folder.",
+        ),
+        hf=check_config_file,
+    ),
+    Rule(
+        id="model-dimensions",
+        row=38,
+        source="slime#641, slime#1720, miles#742",
+        title=Text("checkpoint 正是配方所指的模型", "The checkpoint is the model that the recipe means"),
+        why=Text(
+            "同一系列的模型只差一个数，例如 rope 的底数；手抄的参数会让训练悄悄偏离采样端。",
+            "Models of a series differ in one number, such as the base of the rotary embedding; copied by hand, it "
+            "makes "
+            "the trainer drift from the sampler without a word.",
+        ),
+        hf=check_dimensions,
+    ),
+)

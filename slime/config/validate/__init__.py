@@ -1,43 +1,23 @@
-"""Rules across flags. Every ``validate_*`` yields problems and changes nothing."""
+"""Rules across flags: arithmetic on a derived configuration. Every ``check_*`` yields findings and changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from slime.config.config import Config
 from slime.config.errors import Problem
-from slime.config.validate import algorithm, batch, files, placement
+from slime.config.rule import Rule
+from slime.config.validate import algorithm, batch_rules, files, lengths, modes, placement, services
 
-RULES: tuple[Callable[[Config], Iterable[Problem]], ...] = (
-    placement.validate_world,
-    placement.validate_engines,
-    placement.validate_modes,
-    placement.validate_weight_transport,
-    placement.validate_device,
-    batch.validate_global_batch,
-    batch.validate_steps,
-    batch.validate_data_parallel,
-    batch.validate_dynamic_batch,
-    batch.validate_lengths,
-    batch.validate_over_sampling,
-    algorithm.validate_group_size,
-    algorithm.validate_clip,
-    algorithm.validate_corrections,
-    algorithm.validate_sampling,
-    algorithm.validate_kl,
-    algorithm.validate_estimator,
-    algorithm.validate_dropout,
-    algorithm.validate_schedule,
-    files.validate_initial_weights,
-    files.validate_save,
-    files.validate_outputs,
-    files.validate_reward,
-    files.validate_evaluation,
-    files.validate_rounds,
-    files.validate_dry_run,
+RULES: tuple[Rule, ...] = (
+    *placement.RULES,
+    *modes.RULES,
+    *batch_rules.RULES,
+    *lengths.RULES,
+    *algorithm.RULES,
+    *services.RULES,
+    *files.RULES,
 )
 
 
 def validate(config: Config) -> list[Problem]:
     """All problems of a derived configuration, errors and warnings, in the order of ``RULES``."""
-    return [problem for rule in RULES for problem in rule(config)]
+    return [problem for rule in RULES if rule.cfg is not None for problem in rule.problems("cfg", rule.cfg(config))]

@@ -1,51 +1,78 @@
-"""Batch sizes and lengths."""
+"""Batch sizes: rounds into steps, steps into ranks, ranks into micro-batches."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from slime.config.config import Config
-from slime.config.errors import Problem
+from slime.config.rule import Finding
 from slime.config.validate.arithmetic import nearest_divisors, nearest_multiples
 
+GROUP_ESTIMATORS = ("grpo", "gspo", "cispo", "rloo", "reinforce_plus_plus_baseline")
+_ROUND = ("--rollout-batch-size", "--n-samples-per-prompt", "--global-batch-size")
 
-def validate_global_batch(config: Config) -> Iterator[Problem]:
-    """The samples of a round make whole optimizer steps, so none is generated for nothing."""
+
+def check_padding(config: Config) -> Iterator[Finding]:
+    """The packed length of a rank divides as sequence parallelism, context parallelism and FP8 want."""
+    tensor, multiplier = config.tensor_model_parallel_size, config.data_pad_size_multiplier
+    need, reasons = 1, []
+    if config.context_parallel_size > 1:
+        need, reasons = 2, ["2 for the two halves of context parallelism"]
+    if config.sequence_parallel and tensor > 1:
+        need = math.lcm(need, 2, tensor)
+        reasons.append(f"{tensor} for sequence parallelism")
+    if config.fp8_format is not None:
+        shards = tensor if config.sequence_parallel else 1
+        need = math.lcm(need, 16 * shards)
+        reasons.append(f"{16 * shards} for FP8, whose kernels take rows in sixteens")
+    if (tensor * multiplier) % need:
+        legal = need // math.gcd(need, tensor)
+        yield Finding(
+            f"--data-pad-size-multiplier {multiplier} x TP {tensor} pads a rank's tokens to multiples of "
+            f"{tensor * multiplier}, which {need} does not divide ({', '.join(reasons)})",
+            f"give {nearest_multiples(multiplier, legal)}; 128 fits all",
+            ("--data-pad-size-multiplier",),
+        )
+
+
+def check_whole_steps(config: Config) -> Iterator[Finding]:
+    """The samples of a round make steps of one size."""
     samples, batch = config.samples_per_rollout, config.global_batch_size
-    flags = ("--rollout-batch-size", "--n-samples-per-prompt", "--global-batch-size")
-    product = f"{config.rollout_batch_size} prompts x {config.n_samples_per_prompt} answers = {samples} samples"
-    if batch == 0 or batch > samples:
-        yield Problem(
-            "cfg",
-            f"{product} a round do not fill one --global-batch-size of {batch}: no step would ever be taken",
-            f"give a --global-batch-size of at most {samples}",
-            flags,
-        )
-    elif samples % batch:
-        yield Problem(
-            "cfg",
-            f"{product} a round do not divide into steps of {batch}: {samples % batch} would be dropped every round",
+    if batch and samples > batch and samples % batch:
+        yield Finding(
+            f"{_round(config)} a round do not divide into steps of {batch}: {samples % batch} of {samples} would be "
+            "left over every round",
             f"give --global-batch-size {nearest_divisors(samples, batch)}",
-            flags,
+            _ROUND,
         )
 
 
-def validate_steps(config: Config) -> Iterator[Problem]:
+def check_one_step(config: Config) -> Iterator[Finding]:
+    """A round fills at least one step."""
+    samples, batch = config.samples_per_rollout, config.global_batch_size
+    if batch > samples:
+        yield Finding(
+            f"{_round(config)} a round do not fill one --global-batch-size of {batch}: no step would ever be whole",
+            f"give a --global-batch-size of at most {samples}",
+            _ROUND,
+        )
+
+
+def check_steps_per_rollout(config: Config) -> Iterator[Finding]:
     """``--num-steps-per-rollout`` agrees with the global batch size."""
     steps = config.num_steps_per_rollout
-    if steps is None:
+    if steps is None or steps > config.samples_per_rollout:
         return
     samples, batch = config.samples_per_rollout, config.global_batch_size
     if samples % steps:
-        yield Problem(
-            "cfg",
+        yield Finding(
             f"--num-steps-per-rollout {steps} does not divide the {samples} samples of a round",
             f"give {nearest_divisors(samples, steps)}",
             ("--num-steps-per-rollout",),
         )
     elif samples // steps != batch:
-        yield Problem(
-            "cfg",
+        yield Finding(
             f"--num-steps-per-rollout {steps} makes steps of {samples // steps} samples, "
             f"--global-batch-size says {batch}",
             "give one of the two",
@@ -53,102 +80,135 @@ def validate_steps(config: Config) -> Iterator[Problem]:
         )
 
 
-def validate_data_parallel(config: Config) -> Iterator[Problem]:
-    """Every data-parallel rank gets the same number of samples of a step, and of micro-batches."""
-    batch, ranks = config.global_batch_size, config.data_parallel_size
-    if ranks == 0 or batch == 0:
-        return  # the world or the batch is refused by its own rule
-    if batch % ranks:
-        legal = ranks if batch < ranks else nearest_multiples(batch, ranks)
-        yield Problem(
-            "cfg",
-            f"--global-batch-size {batch} does not divide among {ranks} data-parallel ranks "
-            f"({config.train_gpus} GPUs / {config.model_parallel_size} per copy)",
-            f"give --global-batch-size {legal}",
+def check_train_iters(config: Config) -> Iterator[Finding]:
+    """The run takes at least one optimizer step, and the learning rate reaches its value before the last."""
+    if not config.global_batch_size:
+        return
+    steps, inputs = (
+        config.train_iters,
+        (
+            f"{config.num_rollout} rounds x {config.rollout_batch_size} prompts x {config.n_samples_per_prompt} "
+            "answers / "
+            f"a global batch of {config.global_batch_size}"
+        ),
+    )
+    if steps < 1:
+        yield Finding(
+            f"{inputs} = {steps} optimizer steps: the run would train nothing",
+            f"give a --global-batch-size of at most {config.samples_per_rollout}",
+            ("--num-rollout", *_ROUND),
+        )
+    elif config.lr_warmup_iters >= steps:
+        yield Finding(
+            f"--lr-warmup-iters {config.lr_warmup_iters} covers all {steps} steps of the run ({inputs}): "
+            f"--lr {config.lr} is never reached",
+            f"give --lr-warmup-iters below {steps}, or more rounds",
+            ("--lr-warmup-iters", "--num-rollout"),
+            severity="warning",
+        )
+
+
+def check_whole_groups(config: Config) -> Iterator[Finding]:
+    """A step holds whole groups."""
+    batch, group = config.global_batch_size, config.n_samples_per_prompt
+    grouped = config.advantage_estimator in GROUP_ESTIMATORS
+    if grouped and batch and config.steps_per_rollout > 1 and batch % group:
+        yield Finding(
+            f"steps of {batch} samples cut groups of {group} in two: the second half of a group trains a policy that "
+            "the first half has changed already",
+            f"give --global-batch-size {nearest_multiples(batch, group)}",
+            ("--global-batch-size", "--n-samples-per-prompt"),
+        )
+
+
+def check_derived_batches(config: Config) -> Iterator[Finding]:
+    """No derived batch is zero: each step has a sample, each rank has one of it."""
+    batch, ranks, steps = config.global_batch_size, config.data_parallel_size, config.num_steps_per_rollout
+    if steps is not None and steps > config.samples_per_rollout:
+        yield Finding(
+            f"--num-steps-per-rollout {steps} is above the {config.samples_per_rollout} samples of a round: a step "
+            "would have 0 samples",
+            f"give at most {config.samples_per_rollout}",
+            ("--num-steps-per-rollout",),
+        )
+    elif 0 < batch < ranks:
+        yield Finding(
+            f"--global-batch-size {batch} has no sample for some of the {_ranks(config)}",
+            f"give at least {ranks}",
             ("--global-batch-size",),
         )
-    elif not config.use_dynamic_batch_size and (batch // ranks) % config.micro_batch_size:
-        yield Problem(
-            "cfg",
-            f"--micro-batch-size {config.micro_batch_size} does not divide the {batch // ranks} samples of a rank",
-            f"give {nearest_divisors(batch // ranks, config.micro_batch_size)}, or --use-dynamic-batch-size",
+
+
+def check_equal_shares(config: Config) -> Iterator[Finding]:
+    """Micro-batches of fixed size: ranks x micro-batches x their size is the step."""
+    batch, ranks, micro = config.global_batch_size, config.data_parallel_size, config.micro_batch_size
+    # Packing by tokens gives ranks their share of any number of samples; the loss divides by the true count.
+    if config.use_dynamic_batch_size or ranks == 0 or batch < micro * ranks:
+        return
+    if batch % ranks:
+        yield Finding(
+            f"--global-batch-size {batch} does not divide among {_ranks(config)}: micro-batches of fixed size would be "
+            "more on some ranks than on others",
+            f"give --global-batch-size {nearest_multiples(batch, ranks)}, or --use-dynamic-batch-size",
+            ("--global-batch-size", "--use-dynamic-batch-size"),
+        )
+
+
+def check_micro_batches(config: Config) -> Iterator[Finding]:
+    """Micro-batches of fixed size divide a rank's samples."""
+    batch, ranks, micro = config.global_batch_size, config.data_parallel_size, config.micro_batch_size
+    if config.use_dynamic_batch_size or ranks == 0 or batch < micro * ranks or batch % ranks:
+        return
+    if (batch // ranks) % micro:
+        yield Finding(
+            f"--micro-batch-size {micro} does not divide the {batch // ranks} samples of a rank",
+            f"give {nearest_divisors(batch // ranks, micro)}, or --use-dynamic-batch-size",
             ("--micro-batch-size",),
         )
 
 
-def validate_dynamic_batch(config: Config) -> Iterator[Problem]:
-    """Packing by tokens needs the number of tokens, and the number is read by packing alone."""
-    limit = config.max_tokens_per_gpu
-    if config.use_dynamic_batch_size and limit is None:
-        yield Problem(
-            "cfg",
-            "--use-dynamic-batch-size needs --max-tokens-per-gpu: it fills each micro-batch up to that many tokens",
-            flags=("--max-tokens-per-gpu",),
-        )
-    if limit is not None and not config.use_dynamic_batch_size:
-        yield Problem(
-            "cfg",
-            f"--max-tokens-per-gpu {limit} has no effect without --use-dynamic-batch-size",
-            "add --use-dynamic-batch-size",
-            ("--max-tokens-per-gpu",),
-            severity="warning",
-        )
-    if config.balance_by_flops and not config.use_dynamic_batch_size:
-        yield Problem("cfg", "--balance-by-flops balances dynamic micro-batches", "add --use-dynamic-batch-size")
-    longest = config.rollout_max_context_len
-    capacity = (limit or 0) * config.context_parallel_size
-    if config.use_dynamic_batch_size and limit is not None and longest is not None and longest > capacity:
-        yield Problem(
-            "cfg",
-            f"one sample of up to {longest} tokens does not fit --max-tokens-per-gpu {limit} "
-            f"x CP {config.context_parallel_size} = {capacity}: it becomes a micro-batch of its own, above the limit",
-            f"give --max-tokens-per-gpu {-(-longest // config.context_parallel_size)} or shorter samples",
-            ("--max-tokens-per-gpu",),
-            severity="warning",
+def check_one_micro_batch(config: Config) -> Iterator[Finding]:
+    """Each rank fills at least one micro-batch of fixed size."""
+    batch, ranks, micro = config.global_batch_size, config.data_parallel_size, config.micro_batch_size
+    if not config.use_dynamic_batch_size and ranks and ranks <= batch < micro * ranks:
+        yield Finding(
+            f"--global-batch-size {batch} is below --micro-batch-size {micro} x {_ranks(config)} = {micro * ranks}: "
+            "gradient accumulation would have 0 steps",
+            f"give --micro-batch-size {max(batch // ranks, 1)}, or a global batch of {micro * ranks}",
+            ("--global-batch-size", "--micro-batch-size"),
         )
 
 
-def validate_lengths(config: Config) -> Iterator[Problem]:
-    """Prompt and response fit the context, and the context fits the engine."""
-    prompt, response, context = (
-        config.rollout_max_prompt_len,
-        config.rollout_max_response_len,
-        config.rollout_max_context_len,
-    )
-    if context is None or prompt is None:
-        return
-    # A prompt limit of context - 1 is the derived one: the engine then clamps the response to what is left.
-    clamped = config.origins.get("rollout_max_prompt_len") == "derived"
-    for name, length in (("rollout", response), ("eval", config.eval_max_response_len)):
-        needed = length + (1 if clamped else prompt)
-        if needed > context:
-            yield Problem(
-                "cfg",
-                f"a prompt of {needed - length} and a --{name}-max-response-len of {length} tokens make {needed}, "
-                f"above --rollout-max-context-len {context}",
-                f"give a context of {needed}, or a response of at most {context - (needed - length)}",
-                (f"--{name}-max-response-len", "--rollout-max-context-len"),
-            )
-    for flag, limit in (
-        ("--sglang-context-length", config.sglang_context_length),
-        ("--sglang-max-total-tokens", config.sglang_max_total_tokens),
-    ):
-        if limit is not None and limit < context:
-            yield Problem(
-                "cfg",
-                f"{flag} {limit} is below --rollout-max-context-len {context}: the engine would refuse long samples",
-                f"give {flag} {context}",
-                (flag,),
-            )
-
-
-def validate_over_sampling(config: Config) -> Iterator[Problem]:
-    """A refill holds at least one round's prompts."""
-    refill = config.over_sampling_batch_size
-    if refill is not None and refill < config.rollout_batch_size:
-        yield Problem(
-            "cfg",
-            f"--over-sampling-batch-size {refill} is below --rollout-batch-size {config.rollout_batch_size}",
-            f"give at least {config.rollout_batch_size}",
-            ("--over-sampling-batch-size",),
+def check_balanced_round(config: Config) -> Iterator[Finding]:
+    """A round that is balanced over the ranks divides among them."""
+    samples, ranks = config.samples_per_rollout, config.data_parallel_size
+    if (config.balance_data or config.balance_by_flops) and ranks and (samples < ranks or samples % ranks):
+        flag = "--balance-data" if config.balance_data else "--balance-by-flops"
+        legal = ranks if samples < ranks else nearest_multiples(samples, ranks)
+        yield Finding(
+            f"{flag} gives each of {_ranks(config)} the same number of samples, and {_round(config)} do not divide so",
+            f"give a --rollout-batch-size that makes {legal} samples, or drop {flag}",
+            (flag, "--rollout-batch-size", "--n-samples-per-prompt"),
         )
+
+
+def check_round_feeds_ranks(config: Config) -> Iterator[Finding]:
+    """A round has at least one sample for each rank."""
+    samples, ranks = config.samples_per_rollout, config.data_parallel_size
+    if not (config.balance_data or config.balance_by_flops) and samples < ranks:
+        yield Finding(
+            f"{_round(config)} a round are fewer than the {_ranks(config)}: some rank would wait for ever for its "
+            "share",
+            f"give a --rollout-batch-size of at least {-(-ranks // config.n_samples_per_prompt)}",
+            ("--rollout-batch-size", "--n-samples-per-prompt"),
+        )
+
+
+def _round(config: Config) -> str:
+    prompts, answers = config.rollout_batch_size, config.n_samples_per_prompt
+    return f"{prompts} prompts x {answers} answers = {config.samples_per_rollout} samples"
+
+
+def _ranks(config: Config) -> str:
+    copies = f"{config.train_gpus} GPUs / {config.model_parallel_size} per copy"
+    return f"{config.data_parallel_size} data-parallel ranks ({copies})"

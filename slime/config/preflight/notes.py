@@ -1,0 +1,63 @@
+"""What a person should know of a run that is about to start: sizes, lengths, where it starts, one prompt as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from slime.config.config import Config
+from slime.config.preflight.inputs import Inputs
+from slime.config.preflight.start import saved_round
+from slime.config.preflight.template import TemplateProblem
+
+_SHOWN = 300
+
+
+def notes(inputs: Inputs, levels: Sequence[str]) -> list[str]:
+    """One line each, for the levels that were looked at."""
+    found: list[str] = []
+    if "cfg" in levels:
+        found.extend(_sizes(inputs.config))
+    if "data" in levels:
+        found.extend(_prompts(inputs))
+    if "host" in levels:
+        found.extend(_start(inputs))
+    return found
+
+
+def _sizes(config: Config) -> Iterator[str]:
+    expert = (
+        config.expert_tensor_parallel_size * config.expert_model_parallel_size * config.pipeline_model_parallel_size
+    )
+    experts = f", expert DP {config.train_gpus // expert}" if config.expert_model_parallel_size > 1 else ""
+    yield (
+        f"{config.train_gpus} training GPUs / {config.model_parallel_size} per copy = DP {config.data_parallel_size}"
+        f"{experts}; {config.num_engines} engines of {config.rollout_num_gpus_per_engine}"
+    )
+
+
+def _prompts(inputs: Inputs) -> Iterator[str]:
+    for file in inputs.prompts:
+        if not file.columns:
+            continue
+        lengths = file.lengths
+        counted = ""
+        if lengths:
+            half, most = lengths[len(lengths) // 2], lengths[int(0.99 * (len(lengths) - 1))]
+            counted = f", half of them up to {half} tokens, 99% up to {most}, the longest {lengths[-1]}"
+        yield f"{file.flag}: {len(file.rows)} prompts{counted}"
+    first = inputs.prompts[0]
+    if first.columns:
+        try:
+            text = first.rendered(first.columns[0])
+        except TemplateProblem:
+            return
+        yield f"the first prompt as the model sees it: {text[:_SHOWN]!r}" + ("..." if len(text) > _SHOWN else "")
+
+
+def _start(inputs: Inputs) -> Iterator[str]:
+    config, saved = inputs.config, saved_round(inputs)
+    if saved is None:
+        yield f"starts at round {config.start_rollout_id or 0} from {config.ref_load or config.load}"
+    else:
+        left = config.num_rollout - saved - 1
+        yield f"continues {config.load} after round {saved}: {max(left, 0)} of {config.num_rollout} rounds are left"

@@ -1,0 +1,64 @@
+"""All rules in one place: those with a number in its order, then the project's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from slime.config.preflight import (
+    cluster,
+    declared,
+    dimensions,
+    disk,
+    division_rules,
+    grading,
+    hooks,
+    memory,
+    network,
+    network_rules,
+    prompts,
+    start,
+    tokens,
+    turns,
+    versions,
+    weights,
+)
+from slime.config.rule import InputCheck, Rule
+from slime.config.validate import RULES as FLAG_RULES
+
+# Rules of the flags that look at the checkpoint or the machine as well.
+_FURTHER: Mapping[str, Mapping[str, InputCheck]] = {
+    "lengths": {"hf": tokens.check_positions},
+    "sampler-probability": {"host": network.check_raw_logprobs},
+}
+
+
+def _ordered(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    return tuple(sorted(rules, key=lambda rule: (rule.row is None, rule.row or 0)))
+
+
+def _with_further_levels(rule: Rule) -> Rule:
+    further = _FURTHER.get(rule.id, {})
+    return replace(rule, hf=further.get("hf", rule.hf), host=further.get("host", rule.host))
+
+
+RULES: tuple[Rule, ...] = _ordered(
+    (
+        *(_with_further_levels(rule) for rule in FLAG_RULES),
+        *dimensions.RULES,
+        *division_rules.RULES,
+        *weights.RULES,
+        *tokens.RULES,
+        *turns.RULES,
+        *prompts.RULES,
+        *grading.RULES,
+        *hooks.RULES,
+        *start.RULES,
+        *memory.RULES,
+        *disk.RULES,
+        *network_rules.RULES,
+        *cluster.RULES,
+        *versions.RULES,
+        *declared.RULES,
+    )
+)
