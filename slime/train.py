@@ -115,6 +115,7 @@ async def train(config: Config, setup: RolloutSetup) -> None:
     # Imported here, because torch and Ray take seconds, and --help and --dry-run need neither.
     from slime.cluster.cluster import Cluster
     from slime.data.batch import build_train_batches
+    from slime.data.batch_report import report_batches
     from slime.observability.report import BEFORE_TRAINING, Report
     from slime.rewards.pool import GraderPool
     from slime.rollout.rounds import Rollouts
@@ -148,6 +149,8 @@ async def train(config: Config, setup: RolloutSetup) -> None:
                 report.add(rollout.metrics)
                 with report.timed("train"):
                     batches = build_train_batches(rollout.samples, setup.batch, round_id)
+                    described = report_batches(batches, setup.batch.schedule)
+                    report.add(described.metrics, "batch/", described.notes)
                     report.add(await cluster.train(batches), "train/")
                 if config.save and due(config.save_interval or config.num_rollout, round_id, config.num_rollout):
                     with report.timed("save_model"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -46,9 +46,11 @@ class Report:
         yield
         self.metrics[f"perf/{name}_time"] = time.monotonic() - begun
 
-    def add(self, metrics: Mapping[str, float], prefix: str = "") -> None:
-        """Add metrics to the current round."""
+    def add(self, metrics: Mapping[str, float], prefix: str = "", notes: Iterable[str] = ()) -> None:
+        """Add metrics to the current round, and print what a person should read about them."""
         self.metrics.update({prefix + name: float(value) for name, value in metrics.items()})
+        for note in notes:
+            self.note(note)
 
     def finish_round(self, round_id: int) -> None:
         """Print the round's line, write its metrics, and begin the next."""

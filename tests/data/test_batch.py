@@ -12,6 +12,7 @@ import torch
 
 from slime.algorithms.reduction import token_weights, weighted_sum
 from slime.data.batch import BatchOptions, build_train_batches
+from slime.data.batch_report import report_batches
 from slime.data.convert import ConvertError
 from slime.data.sample import Sample, SampleError, Status
 from slime.data.schedule import ScheduleOptions
@@ -267,3 +268,27 @@ def test_bad_samples_are_refused_at_the_door() -> None:
         build([[lacking]])
     with pytest.raises(SampleError, match="round 7 has no samples"):
         build([])
+
+
+def test_a_round_is_reported() -> None:
+    groups = [[sample(4 * g + k, g, float(k == 0), 2 + k) for k in range(4)] for g in range(2)]
+    groups[1][0].remove_sample = True
+    groups[0][3].loss_mask = [0, 0, 0, 1, 1]
+    schedule = ScheduleOptions(1, 8, 20)
+    found = report_batches(build_train_batches(groups, BatchOptions(schedule), 3), schedule)
+    assert found.notes == []
+    trained = 28 - 2 - 3
+    assert found.metrics == {
+        "samples": 8, "rollouts": 8, "steps": 1, "micro_batches": 3, "tokens": 44, "trained": trained / 28,
+        "muted_samples": 1, "padding_samples": 0, "imbalance": 1,
+    }  # fmt: skip
+
+
+def test_what_is_unusual_about_a_round_is_said() -> None:
+    groups = [[sample(0, 0, 1.0, 28), sample(1, 0, 0.0, 8), sample(2, 0, 0.0, 8)]]
+    schedule = ScheduleOptions(2, 2, 10)
+    found = report_batches(build_train_batches(groups, BatchOptions(schedule), 3), schedule)
+    assert "sample 0 (30 tokens) exceed --max-tokens-per-gpu 10 x CP 1 = 10" in found.notes[0]
+    assert "round 3 has 3 rollouts in steps of 3 instead of --global-batch-size 2; none is dropped" in found.notes[1]
+    assert (found.metrics["samples"], found.metrics["padding_samples"]) == (3, 1)
+    assert found.metrics["imbalance"] == pytest.approx(40 / 30)

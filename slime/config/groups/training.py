@@ -30,7 +30,6 @@ class BatchFlags:
         "samples of a micro-batch of fixed size",
         minimum=1,
         source="megatron",
-        only=(1,),
     )
     use_dynamic_batch_size: bool = flag(
         False, "按 token 数装箱 micro-batch", "pack micro-batches by their number of tokens"
@@ -38,10 +37,10 @@ class BatchFlags:
     max_tokens_per_gpu: int | None = flag(
         None, "每张 GPU 一个 micro-batch 的最大 token 数", "tokens of one micro-batch on one GPU", minimum=1
     )
-    log_probs_max_tokens_per_gpu: int | None = planned(
+    log_probs_max_tokens_per_gpu: int | None = flag(
         None,
-        "计算对数概率时的最大 token 数",
-        "tokens of one micro-batch when log-probabilities are computed",
+        "计算对数概率时每张 GPU 的最大 token 数，默认同 --max-tokens-per-gpu",
+        "tokens of one micro-batch on one GPU when log-probabilities are computed, by default --max-tokens-per-gpu",
         minimum=1,
     )
     log_probs_chunk_size: int = planned(
@@ -53,8 +52,16 @@ class BatchFlags:
     data_pad_size_multiplier: int = planned(
         128, "打包后长度补齐到 TP 的多少倍", "packed length is padded to this many times TP", minimum=1
     )
-    balance_data: bool = planned(False, "在数据并行组之间平衡计算量", "balance the work between data-parallel ranks")
-    balance_by_flops: bool = planned(False, "按 FLOPs 平衡", "balance by FLOPs")
+    balance_data: bool = flag(
+        False,
+        "在数据并行组之间按 FLOPs 平衡计算量，micro-batch 数仍相同",
+        "balance the FLOPs of data-parallel ranks, which still have as many micro-batches",
+    )
+    balance_by_flops: bool = flag(
+        False,
+        "装箱时也让各 micro-batch 的 FLOPs 相近；包含 --balance-data",
+        "also pack micro-batches of similar FLOPs; implies --balance-data",
+    )
     recompute_loss_function: bool = planned(False, "重计算损失", "recompute the loss in the backward pass")
     allgather_cp: bool = planned(False, "DSA 的连续 CP 布局", "contiguous context-parallel layout (DSA)")
 
