@@ -98,6 +98,7 @@ COMMANDS: dict[str, Command] = {
     "check": Command("find what is wrong with a run before it starts", _check),
     "convert": _parsed("convert", "turn a checkpoint from Hugging Face to Megatron or back", "slime.weights.command"),
     "grade": _parsed("grade", "grade responses in a file", "slime.rewards.command"),
+    "hooks": _parsed("hooks", "list hooks and check functions of yours against them", "slime.rollout.hook_command"),
     "tiny": _parsed("tiny", "make the small model, its tokenizer and its data", "slime.tiny.command"),
     "lab": _parsed("lab", "check and render experiments of the lab", "slime.experiment.command"),
     "completion": Command("print the completion script of a shell", _completion),

@@ -45,6 +45,7 @@ def truth(result: Any) -> bool:
 
 def trajectory(given: Sample) -> Callable[[Any], list[Sample]]:
     """For a generation hook: the sample, or the pieces of one trajectory. Gives back a list."""
+    group_index, rollout_id = given.group_index, given.rollout_id  # before the hook can change them
 
     def check(result: Any) -> list[Sample]:
         pieces = result if isinstance(result, list) else [result]
@@ -54,9 +55,9 @@ def trajectory(given: Sample) -> Callable[[Any], list[Sample]]:
             if not isinstance(piece, Sample):
                 hint = "; return the sample after changing it" if piece is None else ""
                 raise ResultError(f"{shown(piece)}, which is no Sample{hint}.")
-            if piece.group_index != given.group_index:
+            if piece.group_index != group_index:
                 raise ResultError(
-                    f"a sample of group {piece.group_index}; pieces keep their group's index {given.group_index}."
+                    f"a sample of group {piece.group_index}; pieces keep their group's index {group_index}."
                 )
             if piece.status is Status.PENDING:
                 raise ResultError("a sample whose status is still pending; set Status.COMPLETED or TRUNCATED.")
@@ -65,7 +66,7 @@ def trajectory(given: Sample) -> Callable[[Any], list[Sample]]:
                     piece.check(graded=False)
                 except SampleError as error:
                     raise ResultError(f"a sample that breaks its contract: {error}") from error
-        ids = {given.rollout_id if piece.rollout_id is None else piece.rollout_id for piece in pieces}
+        ids = {rollout_id if piece.rollout_id is None else piece.rollout_id for piece in pieces}
         if len(ids) > 1:
             raise ResultError(f"pieces with the rollout ids {sorted(ids)}; pieces of one trajectory share one.")
         (shared,) = ids
