@@ -8,6 +8,7 @@ from typing import ClassVar
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from slime.config import GROUP_TITLES
 from slime.experiment.texts import nearest
 from sphinx_slime_lab import nodes as ours
 from sphinx_slime_lab.domain import slime_domain
@@ -23,7 +24,7 @@ class ReferenceDirective(SphinxDirective):
     optional_arguments = 1
     classes: ClassVar[tuple[str, ...]] = ()
     argument_kind: ClassVar[str] = ""
-    """What the argument is: empty, ``severity`` or ``recipe``."""
+    """What the argument is: empty, ``severity``, ``recipe`` or ``group`` (of flags)."""
     twin: ClassVar[str] = ""
     """The same data as JSON: a file of ``twins``, with ``{argument}``; empty for none."""
 
@@ -32,9 +33,12 @@ class ReferenceDirective(SphinxDirective):
         bench = workbench_of(self.env)
         bench.note_reader(self.env)
         argument = self.arguments[0].strip() if self.arguments else ""
-        known = {"": (), "severity": ("error", "note", "planned"), "recipe": tuple(bench.facts.launch)}[
-            self.argument_kind
-        ]
+        known = {
+            "": (),
+            "severity": ("error", "note", "planned"),
+            "recipe": tuple(bench.facts.launch),
+            "group": tuple(GROUP_TITLES),
+        }[self.argument_kind]
         if (argument or self.argument_kind == "recipe") and argument not in known:
             close = nearest(argument, known) or ", ".join(known) or "no argument"
             warn(f"{self.name}: {argument!r} is not known here; write {close}", "reference", self.get_location())
