@@ -8,11 +8,13 @@ from slime.config.config import Config
 from slime.config.flags import Text
 from slime.config.rule import Finding, Rule
 from slime.config.validate.batch import GROUP_ESTIMATORS
+from slime.config.validate.objective import CHECKS
 
 
 def check_group_size(config: Config) -> Iterator[Finding]:
-    """Advantages inside a group need at least two answers."""
-    if config.advantage_estimator in GROUP_ESTIMATORS and config.n_samples_per_prompt < 2:
+    """Advantages inside a group need at least two answers, unless a teacher or given answers say what is right."""
+    taught = config.use_opd or config.loss_type == "sft_loss"
+    if config.advantage_estimator in GROUP_ESTIMATORS and config.n_samples_per_prompt < 2 and not taught:
         yield Finding(
             f"--advantage-estimator {config.advantage_estimator} compares the answers to one prompt, and "
             f"--n-samples-per-prompt {config.n_samples_per_prompt} leaves nothing to compare",
@@ -47,15 +49,24 @@ def check_clip(config: Config) -> Iterator[Finding]:
 def check_corrections(config: Config) -> Iterator[Finding]:
     """What corrections need and exclude."""
     if config.custom_tis_function_path and not config.use_tis and not config.get_mismatch_metrics:
-        yield Finding("--custom-tis-function-path replaces the function of --use-tis", "add --use-tis")
+        yield Finding(
+            "--custom-tis-function-path replaces the function of --use-tis, which is off",
+            "add --use-tis",
+            ("--custom-tis-function-path", "--use-tis"),
+        )
     if config.use_tis and config.use_rollout_logprobs:
         yield Finding(
             "--use-tis and --use-rollout-logprobs exclude each other: with the sampler's own log-probabilities as old "
             "policy the weight is always 1",
             "drop one of them",
+            ("--use-tis", "--use-rollout-logprobs"),
         )
     if config.mask_offpolicy_in_partial_rollout and not config.partial_rollout:
-        yield Finding("--mask-offpolicy-in-partial-rollout masks what --partial-rollout keeps", "add --partial-rollout")
+        yield Finding(
+            "--mask-offpolicy-in-partial-rollout masks what --partial-rollout keeps, and that is off",
+            "add --partial-rollout",
+            ("--mask-offpolicy-in-partial-rollout", "--partial-rollout"),
+        )
 
 
 def ratio_flag(config: Config) -> str | None:
@@ -128,6 +139,7 @@ def check_estimator(config: Config) -> Iterator[Finding]:
         yield Finding(
             f"--use-score-centering has no form for --advantage-estimator {config.advantage_estimator}",
             "give --advantage-estimator grpo",
+            ("--use-score-centering", "--advantage-estimator"),
         )
 
 
@@ -147,7 +159,7 @@ def check_dropout(config: Config) -> Iterator[Finding]:
 
 def check_combinations(config: Config) -> Iterator[Finding]:
     """Estimator, clip, KL and corrections fit each other."""
-    for check in (check_group_size, check_clip, check_corrections, check_kl, check_estimator):
+    for check in (check_group_size, check_clip, check_corrections, check_kl, check_estimator, *CHECKS):
         yield from check(config)
 
 
