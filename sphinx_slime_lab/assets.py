@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slime.experiment.browser import readers_catalog
 from sphinx_slime_lab import config as lab_config
 from sphinx_slime_lab.domain import slime_domain
 from sphinx_slime_lab.html import json_block
@@ -46,13 +47,14 @@ def data_script(app: Sphinx) -> str:
     """Return the data file: the catalog, where it comes from, and the words of this language."""
     bench = workbench(app.config)
     options = lab_config.read(app.config)
+    language = language_of(app.config)
     data = {
-        "catalog": bench.catalog.to_json(),
-        "language": language_of(app.config),
+        "catalog": readers_catalog(bench.catalog.to_json(), language),
+        "language": language,
         "project": options.storage or app.config.project,
         "provenance": bench.provenance,
         "source_url": bench.source_url,
-        "words": words(language_of(app.config)),
+        "words": words(language),
     }
     return f"window.SlimeLabData = {json_block(data)};\n"
 

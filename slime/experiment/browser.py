@@ -99,3 +99,37 @@ def _model(tables: Tables, model: str) -> dict[str, Any]:
 
 def _flags(flags: Sequence[ExtraFlag]) -> list[dict[str, Any]]:
     return [{"flag": one.flag, "value": one.value, "why": one.why.model_dump()} for one in flags]
+
+
+_SECTIONS = {
+    "fields": ("help", "why"),
+    "rules": ("message", "title"),
+    "arguments": ("why",),
+    "environment": ("why",),
+    "models": ("why",),
+    "memory": ("label", "what", "formula"),
+    "transitions": ("announce",),
+}
+"""Sentences that stand on the page alone, by section. Labels and group titles go into the scripts too, in English."""
+
+
+def readers_catalog(catalog: dict[str, Any], language: str) -> dict[str, Any]:
+    """``catalog`` for pages of one language: sentences that no generated file holds are empty in the other.
+
+    A page in one language never shows them, and they are a third of what it would load.
+    """
+    other = "en" if language == "zh" else "zh"
+    return {
+        key: _silenced(value, _SECTIONS[key], other) if key in _SECTIONS else value for key, value in catalog.items()
+    }
+
+
+def _silenced(value: Any, keys: tuple[str, ...], language: str) -> Any:
+    if isinstance(value, list):
+        return [_silenced(one, keys, language) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {**inner, language: ""} if key in keys and isinstance(inner, dict) else _silenced(inner, keys, language)
+        for key, inner in value.items()
+    }

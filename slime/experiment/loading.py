@@ -205,7 +205,7 @@ def _flags(arguments: schema.ArgumentsFile, facts: Facts, place: Place) -> dict[
             problems.append(f"{where}{name} is no flag of the runtime; nearest: {REGISTRY.nearest(name)}")
             continue
         flag = REGISTRY[name]
-        # The lab never writes a function of the user's for such a flag, so all but its default is what does not run yet.
+        # The lab never writes a user's function for such a flag, so all but its default is what does not run yet.
         only = (str(flag.default),) if flag.not_yet else flag.only
         result[name] = FlagStatus(flag.runs, only, flag.type in (int, float), flag.switch)
     if problems:

@@ -214,7 +214,8 @@ class _Session:
         self.log.append(self.catalog.validate(self.history.state))
 
     def _look(self) -> None:
-        self.log += [self.catalog.view(self.history.state), self.catalog.layout(self.history.state)]
+        state = self.history.state
+        self.log += [self.catalog.view(state), self.catalog.layout(state), self.catalog.memory(state)]
 
     def _files(self) -> None:
         self.log.append(self.catalog.artifacts(self.history.state))

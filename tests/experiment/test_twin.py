@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
 import pytest
 
 from slime.experiment import Catalog, ChoiceError
+from slime.experiment.browser import readers_catalog
 
 from .corpus import PROVENANCE
 from .random_choices import random_raw, random_value
@@ -39,7 +41,7 @@ class _Session:
     def look(self, state: dict[str, Any]) -> Any:
         """Everything that a page shows of a state; returns the validation."""
         validation = self.call("validate", state)
-        for method in ("view", "layout", "arguments", "environment"):
+        for method in ("view", "layout", "memory", "arguments", "environment"):
             self.call(method, state)
         self.call("artifacts", state, PROVENANCE)
         return validation
@@ -76,3 +78,27 @@ def test_both_engines_give_the_same_bytes(catalog: Catalog) -> None:
         for request, answer in zip(session.requests, answers, strict=True)
     )
     assert repaired > EXPERIMENTS // 10, "the random experiments must reach the repairs"
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_a_page_of_one_language_writes_the_same_files(catalog: Catalog, language: str) -> None:
+    """The other language's sentences are empty in the page's data; the files and what is said here are the same."""
+    dice = random.Random(20240611)
+    states = [catalog.sanitise(random_raw(dice, catalog)).state for _ in range(40)]
+    states += [catalog.preset(one.id) for one in catalog.tables.presets]
+    data = readers_catalog(catalog.to_json(), language)
+    asked = [[method, state] for state in states for method in ("artifacts", "validate", "memory")]
+    for (method, state), answer in zip(asked, ask(data, asked), strict=True):
+        theirs, ours = json.loads(answer)["value"], json.loads(canonical(getattr(catalog, method)(state)))
+        assert _said(theirs, language) == _said(ours, language), method
+
+
+def _said(value: Any, language: str) -> Any:
+    """``value`` with every pair of sentences reduced to one language; files have none."""
+    if isinstance(value, list):
+        return [_said(one, language) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"zh", "en"}:
+        return value[language]
+    return {key: _said(one, language) for key, one in value.items()}

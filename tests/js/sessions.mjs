@@ -63,7 +63,7 @@ function play(engine, operations) {
     restore: () => keep(commit(history, first)),
     compare: () => log.push(engine.compare(first, history.present.state)),
     validate: () => log.push(engine.validate(history.present.state)),
-    look: () => log.push(engine.view(history.present.state), engine.layout(history.present.state)),
+    look: () => log.push(engine.view(history.present.state), engine.layout(history.present.state), engine.memory(history.present.state)),
     files: () => log.push(engine.artifacts(history.present.state)),
   };
   for (const [name, ...values] of operations) {
