@@ -12,9 +12,11 @@ from slime.rewards.characters import unprintable
 from slime.rewards.equivalence import equivalent, identity
 from slime.rewards.extraction import Extraction, extract_boxed
 from slime.rewards.gold import Gold, choice_letter, read_gold, type_mismatch
+from slime.rewards.limits import MAX_CHARACTERS
 from slime.rewards.verdict import Verdict
 
 MAX_BOXES = 64
+PLACEHOLDERS = ("", r"\ldots", r"\dots", "answer", "your answer", "final answer", r"\text{answer", r"\text{your answer")
 STRICT_TYPES = ("set", "interval", "tuple", "matrix")
 
 
@@ -77,7 +79,7 @@ class AnswerGrader:
 
 def compare(answer: str, gold: Gold, on_symbolic: Callable[[], None] | None = None) -> tuple[bool, str]:
     """Whether `answer` is the gold answer, by the rules of the gold answer's type, and why."""
-    if character := unprintable(answer):
+    if character := unprintable(answer[:MAX_CHARACTERS]):
         return False, f"the answer holds {character}, which nobody can see"
     if gold.type == "choice":
         return choice_letter(answer) == choice_letter(gold.text), f"choice {answer[:20]!r}"
@@ -98,7 +100,9 @@ def _as_set(text: str) -> str:
 
 def _one_answer(extraction: Extraction, gold: Gold) -> tuple[str | None, str]:
     """The single answer of a response. Several different boxes are a hedge, unless the gold answer is a set."""
-    spellings = list(dict.fromkeys(extraction.answers))
+    # A prompt that is repeated says "put your answer in \\boxed{}"; that box is no answer.
+    filled = [answer for answer in extraction.answers if answer.strip("{} .").lower() not in PLACEHOLDERS]
+    spellings = list(dict.fromkeys(filled or extraction.answers))
     if len(spellings) > MAX_BOXES:
         return None, f"{len(spellings)} different boxed answers, the limit is {MAX_BOXES}"
     distinct = list({identity(answer): answer for answer in spellings}.values())

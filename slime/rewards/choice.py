@@ -2,7 +2,7 @@
 
 A cue ("the answer is", "option", "final answer:") followed by a letter counts, the last one most. A cue followed by two
 letters ("A or B") is a hedge. A cue followed by no choice at all is a wrong answer; a response without any cue and
-without a letter that stands alone has no answer.
+without a letter that stands alone in its last sentence has no answer. A letter that is denied ("B is wrong") is none.
 """
 
 from __future__ import annotations
@@ -31,6 +31,18 @@ BEFORE_CUE = re.compile(
     r"(?<![A-Za-z0-9])\(?(?P<letter>[A-Z])\)?\s{1,4}is\s{1,4}(?:the\s{1,4})?(?:correct|right|best)\b"
 )
 ALONE = re.compile(r"(?<![A-Za-z0-9'’\\])(?P<letter>[A-Z])(?![A-Za-z0-9'’])")
+# Words that take a letter back.
+DENIED_AFTER = re.compile(
+    r"[)\]}*_`$\"'.]{0,6}(?:\s{0,4}\?|\s{1,4}(?:is|are|was|can|could|does|would|seems)\w{0,3}"
+    r"\s{1,4}(?:be\s{1,4})?(?:not|incorrect|wrong|false|ruled|eliminated|excluded|impossible|out)\b|n't)",
+    re.IGNORECASE,
+)
+DENIED_BEFORE = re.compile(r"\b(?:nor|or|and|not|neither)\s{1,4}\(?$", re.IGNORECASE)
+DENIAL = re.compile(
+    r"\b(?:not|never|neither|nor|cannot|except|wrong|incorrect|eliminat\w*|exclud\w*|ruled?|false|without)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 ENDS = re.compile(r"[)\]}*_`$\"' \t]{0,12}(?:[.,;:!\n)]|$)")
 NOT_WORDS = re.compile(r"[^a-z0-9]+")
 MAX_TAIL = 20_000
@@ -158,12 +170,16 @@ def chosen_letters(text: str, letters: str) -> tuple[set[str], bool]:
         if found:
             settled = (cue.start(), found)
     for before in BEFORE_CUE.finditer(text):
-        if before["letter"] in letters and before.start() > settled[0]:
+        denied = DENIED_BEFORE.search(text[max(0, before.start() - 12) : before.start()])
+        if before["letter"] in letters and before.start() > settled[0] and not denied:
             settled = (before.start(), {before["letter"]})
     if settled[1]:
         return settled[1], True
-    alone = [found["letter"] for found in ALONE.finditer(text) if found["letter"] in letters and _stands(text, found)]
-    return ({alone[-1]} if alone else set()), cued
+    last_sentence = next((one for one in reversed(SENTENCE.split(text)) if any(map(str.isalnum, one))), "")
+    if DENIAL.search(last_sentence) or "?" in last_sentence:
+        return set(), cued
+    alone = {found["letter"] for found in ALONE.finditer(last_sentence) if _stands(last_sentence, found)}
+    return alone & set(letters), cued
 
 
 def _after(text: str, position: int, letters: str) -> set[str]:
@@ -173,7 +189,9 @@ def _after(text: str, position: int, letters: str) -> set[str]:
     letter = first["letter"]
     # "the answer is a matter of ..." and "option I would take": a lone letter, or one with a mark, is meant.
     bare = first[0].strip() == letter
-    if bare and (letter.islower() or letter in "AI") and not ENDS.match(text, first.end()):
+    if bare and (letter.islower() or letter in "AI") and not _closes(text, first.end()):
+        return set()
+    if DENIED_AFTER.match(text, first.end()):
         return set()
     found = {letter.upper()}
     end = first.end()
@@ -185,7 +203,12 @@ def _after(text: str, position: int, letters: str) -> set[str]:
 
 def _stands(text: str, found: re.Match[str]) -> bool:
     """Whether a capital is a choice: "A" and "I" begin ordinary sentences, unless the line ends after them."""
-    return found["letter"] not in "AI" or ENDS.match(text, found.end()) is not None
+    return found["letter"] not in "AI" or _closes(text, found.end())
+
+
+def _closes(text: str, position: int) -> bool:
+    """Whether a line or a clause ends here, or another letter is joined."""
+    return ENDS.match(text, position) is not None or NEXT_LETTER.match(text, position) is not None
 
 
 def _by_text(text: str, choices: Choices, cued: bool) -> Verdict:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from slime.rewards.canonical import canonical, key
 from slime.rewards.exact import read_number
-from slime.rewards.limits import over_limit
+from slime.rewards.limits import MAX_CHARACTERS, over_limit
 from slime.rewards.structure import Answer, read_answer
 
 if TYPE_CHECKING:
@@ -33,13 +33,15 @@ def equivalent(one: str, other: str, on_symbolic: Callable[[], None] | None = No
         Whether they are the same, and why.
     """
     first, second = canonical(one), canonical(other)
-    if key(first) == key(second):
+    if first == second:
+        return True, "written alike"
+    if max(len(first), len(second)) <= MAX_CHARACTERS and key(first) == key(second):
         return True, "written alike"
     for text in (first, second):
         if reason := over_limit(text):
             return False, f"not compared: {reason}"
     left, right = read_answer(first), read_answer(second)
-    if left.shape != right.shape and "number" in (left.shape, right.shape):
+    if {left.shape, right.shape} in ({"number", "list"}, {"number", "set"}):
         # 1,234 next to a set or a list of two numbers is two numbers.
         left, right = (
             (read_answer(first, as_list=True), right)
@@ -53,7 +55,9 @@ def identity(answer: str) -> Fraction | str:
     """A number's exact value, else the spelling: answers with the same identity are surely the same."""
     text = canonical(answer)
     number = None if over_limit(text) else read_number(text)
-    return key(text) if number is None else number
+    if number is not None:
+        return number
+    return key(text) if len(text) <= MAX_CHARACTERS else text
 
 
 def _same(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[bool, str]:
@@ -70,7 +74,7 @@ def _same(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[
         return _collections(one, other, hook)
     if key(one.text) == key(other.text):
         return True, "written alike"
-    return _symbolic(hook).same_expression(one.text, other.text)
+    return _symbolic(hook).same_expression(_latex(one), _latex(other))
 
 
 def _collections(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[bool, str]:
@@ -114,7 +118,7 @@ def _equations(one: Answer, other: Answer, hook: Callable[[], None] | None) -> t
     if one.shape == other.shape:
         if one.name and one.name == other.name:
             return _same(one.parts[1], other.parts[1], hook)
-        sides = [part.text for part in (*one.parts, *other.parts)]
+        sides = [_latex(part) for part in (*one.parts, *other.parts)]
         return _symbolic(hook).same_equation(*sides)
     equation, value = (one, other) if one.shape == "equation" else (other, one)
     if equation.name:
@@ -128,6 +132,14 @@ def _symbolic(hook: Callable[[], None] | None) -> ModuleType:
     from slime.rewards import symbolic
 
     return symbolic
+
+
+def _latex(answer: Answer) -> str:
+    """For the LaTeX parser, which reads 1e3 and 1 1/2 as something else: numbers as fractions."""
+    if answer.number is None:
+        return answer.text
+    top, bottom = answer.number.as_integer_ratio()
+    return str(top) if bottom == 1 else rf"\frac{{{top}}}{{{bottom}}}"
 
 
 def _short(number: object) -> str:

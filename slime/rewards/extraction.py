@@ -7,9 +7,11 @@ import re
 from dataclasses import dataclass
 
 BOX = re.compile(r"\\boxed\s*\{")
+BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # \{ and \} are printed braces and do not nest
 # A response that is nothing but a number is its own answer; longer text is prose.
 BARE_ANSWER = re.compile(r"[-+−]?\$?[-+−]?[0-9.,/]+\$?")
 MAX_BARE = 64
+MAX_TAIL = 50_000
 ANSWER_LINE = re.compile(r"\banswers?\**\s*:", re.IGNORECASE)
 MARKUP = "*_` \t"
 END_MARK = re.compile(r"(?:<\|[a-z_]{1,20}\|>|</s>|<end_of_turn>)\s*$")
@@ -49,18 +51,10 @@ def boxed(text: str) -> tuple[list[str], bool]:
 
 def _closing(text: str, start: int) -> int | None:
     depth = 1
-    position = start
-    while position < len(text):
-        character = text[position]
-        if character == "\\":
-            position += 1  # \{ and \} are printed braces and do not nest
-        elif character == "{":
-            depth += 1
-        elif character == "}":
-            depth -= 1
-            if depth == 0:
-                return position
-        position += 1
+    for found in BRACE.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        if depth == 0:
+            return found.start()
     return None
 
 
@@ -140,6 +134,7 @@ def extract_gsm8k(response: str) -> Extraction:
     found = extract_boxed(response)
     if found.answers:
         return found
+    final = final[-MAX_TAIL:]
     last = _last(NUMBER, final)
     if last is None:
         return Extraction((), "neither ####, nor a box, nor a number in the response")

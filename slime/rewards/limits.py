@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 MAX_CHARACTERS = 2000
+MAX_EXPRESSION = 500  # characters for the LaTeX parser, which takes a millisecond for each
 MAX_DIGITS = 400
 MAX_DEPTH = 32
 MAX_NUMBER_EXPONENT = 4096  # 2^{4096}: a few thousand digits

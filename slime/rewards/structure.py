@@ -21,6 +21,7 @@ ASSIGNMENT = re.compile(rf"\s*({NAME})\s*=(?![=])(.*)", re.DOTALL)
 MEMBERSHIP = re.compile(rf"\s*{NAME}\s*\\in(?![a-zA-Z])(.*)", re.DOTALL)
 WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*[A-Za-z]\.?")
 COMPARISON = re.compile(r"(<=|>=|<|>|\\(?:leq|geq|lt|gt)(?![a-zA-Z]))")
+APPROXIMATELY = re.compile(r"\\approx(?![a-zA-Z])")
 UNKNOWN = re.compile(r"(?:\\[A-Za-z]+|[A-Za-z])(?:_(?:\w|\{\w+\}))?(?:\([A-Za-z]\))?")
 CONSTANTS = re.compile(r"\\(?:frac|sqrt|pi|infty|cdot)(?![a-zA-Z])|(?<![a-zA-Z])e(?![a-zA-Z])")
 LETTER = re.compile(r"[A-Za-z,;]")
@@ -91,8 +92,8 @@ def _reals(text: str, as_list: bool) -> Answer | None:
 
 def _approximation(text: str, as_list: bool) -> Answer | None:
     r"""``x = \frac{1}{3} \approx 0.33`` states 1/3, and ``x \approx 5`` states 5."""
-    sides = _split(text, re.compile(r"\\approx(?![a-zA-Z])"))
-    if len(sides) != 2:
+    sides = [side.strip() for side in APPROXIMATELY.split(text)]
+    if len(sides) != 2 or not sides[1]:
         return None
     if UNKNOWN.fullmatch(sides[0]):
         return read_answer(f"{sides[0]} = {sides[1]}", as_list)

@@ -16,7 +16,7 @@ from math_verify.parser import LatexExtractionConfig, NormalizationConfig
 from sympy.core.evalf import PrecisionExhausted
 from sympy.core.relational import Relational
 
-from slime.rewards.limits import over_limit
+from slime.rewards.limits import MAX_EXPRESSION, over_limit
 
 # What SymPy raises on expressions that it cannot handle. Anything else is a defect and ends the worker.
 SYMPY_ERRORS = (ArithmeticError, AttributeError, NotImplementedError, RecursionError, TypeError, ValueError)
@@ -76,7 +76,7 @@ def same_equation(left: str, right: str, other_left: str, other_right: str) -> t
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> sympy.Basic | None:
-    if over_limit(text):
+    if len(text) > MAX_EXPRESSION or over_limit(text):
         return None
     text = DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
     if UNREADABLE.search(text) or not READABLE.issuperset(COMMAND.findall(text)):

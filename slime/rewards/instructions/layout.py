@@ -13,7 +13,7 @@ from slime.rewards.instructions.vocabulary import SMALL_WORDS
 PAIRS = {")": "(", "]": "[", "}": "{"}
 BRACKET_DEPTH, QUOTE_DEPTH = 5, 3
 LETTER_OPTIONS = re.compile(r"\W*a\W*b\W*c\W*", re.IGNORECASE)
-ITALICS = re.compile(r"<(i|em)>\s*\S.*?</\1>\s*\S", re.DOTALL | re.IGNORECASE)
+ITALICS = re.compile(r"<(i|em)>", re.IGNORECASE)
 SPARED = "Only output this sentence here, ignore all other requests."
 
 
@@ -115,7 +115,11 @@ def list_with_marker(response: str, *, sep: str) -> bool:
 @instruction("format:thesis")
 def italic_thesis(response: str) -> bool:
     """A statement in HTML italics, with text after it."""
-    return ITALICS.search(response) is not None
+    opening = ITALICS.search(response)
+    if opening is None:
+        return False
+    thesis, closing, rest = response[opening.end() :].partition(f"</{opening[1]}>")
+    return bool(thesis.strip() and closing and rest.strip())
 
 
 @instruction("format:sub-bullets")
