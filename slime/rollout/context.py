@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from slime.config import Config
+from slime.data.chat_template import ChatTemplate, Message
+from slime.data.conversation import following_tokens
 from slime.data.sample import Sample
 from slime.rollout.client import Generation, SamplingParams
 from slime.rollout.errors import RolloutError
@@ -26,8 +28,9 @@ class GenerationContext:
         evaluation: the sample is held out.
     """
 
-    def __init__(self, runner: SampleRunner, evaluation: bool) -> None:
+    def __init__(self, runner: SampleRunner, config: Config, evaluation: bool) -> None:
         self._runner = runner
+        self._config = config
         self.tokenizer = runner.text.tokenizer
         self.evaluation = evaluation
 
@@ -48,6 +51,48 @@ class GenerationContext:
         """Tokens that the response may still grow by: the least that --rollout-max-response-len and
         --rollout-max-context-len leave. Tokens of tools count as well."""
         return self._runner.budget(sample)
+
+    def begin(self, sample: Sample) -> list[Message]:
+        """Render the messages of a prompt that nobody rendered: the sample's prompt ids, generation prompt included.
+
+        Returns:
+            The messages, for the conversation to go on with. (A text prompt is one message of the user.)
+
+        Raises:
+            ChatTemplateError: the template refuses them, or there is none.
+        """
+        prompt = sample.prompt
+        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+        if not sample.prompt_length:
+            tools, kwargs = sample.metadata.get("tools"), sample.apply_chat_template_kwargs
+            text = self._template().render(messages, tools, add_generation_prompt=True, kwargs=kwargs)
+            sample.tokens = self._template().tokenize(text)
+            sample.prompt_length = len(sample.tokens)
+        return messages
+
+    def add_messages(self, sample: Sample, messages: list[Message], added: list[Message]) -> None:
+        """Append, masked, what the template puts between the model's turn and its next: a tool's answer, for example.
+
+        The ids that the model sampled stay as they are; only what follows them is encoded.
+
+        Args:
+            sample: ends with the model's turn.
+            messages: the conversation up to that turn, included.
+            added: what answers it.
+
+        Raises:
+            ConversationError: the template rewrites earlier turns, so that no single sample shows what the model saw.
+        """
+        tools, kwargs = sample.metadata.get("tools"), sample.apply_chat_template_kwargs
+        ids = following_tokens(self._template(), messages, added, sample.tokens[-1], tools, kwargs)
+        sample.append_response_tokens(ids, trainable=False, text=self.decode(ids))
+
+    def _template(self) -> ChatTemplate:
+        return ChatTemplate(self.tokenizer, self._config.apply_chat_template_kwargs, self._runner.text.stop_token_ids)
+
+    def response_text(self, answer: Generation) -> str:
+        """Text of what was generated, without the token that ended it."""
+        return self._runner.text.response_text(answer.output_ids)
 
     async def generate(self, sample: Sample, input_ids: list[int], sampling_params: dict[str, Any]) -> Generation:
         """Sample tokens after `input_ids`; retried and bounded in number like every other request of the round.
@@ -107,7 +152,7 @@ class CustomRunner(SampleRunner):
         self._config = config
         self._hooks = hooks
         self._path = path
-        self._context = GenerationContext(self, evaluation)
+        self._context = GenerationContext(self, config, evaluation)
         return self
 
     async def _trajectory(self, sample: Sample) -> list[Sample]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from slime.config import REGISTRY, Config
@@ -76,9 +75,6 @@ def _as_dict(hook: Hook) -> dict[str, Any]:
 
 
 def _check(args: argparse.Namespace) -> int:
-    # As `python -m slime` does: functions of the folder one works in are found.
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     unused = "custom-rm" if args.group_rm else "custom-rm-group"
     wanted: list[tuple[Hook, str]] = []
     for hook in HOOKS:

@@ -7,8 +7,10 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -40,6 +42,8 @@ def load_hook(hook: Hook, path: str) -> Function:
         HookError: nothing is there, the module does not import, or the object is of the wrong kind or signature.
     """
     module_name, names = _split(hook, path)
+    if str(Path.cwd()) not in sys.path:  # as for `python -m`: what lies in the working directory is found
+        sys.path.insert(0, str(Path.cwd()))
     found: Any = _import(hook, path, module_name)
     for name in names:
         if not hasattr(found, name):
@@ -99,7 +103,7 @@ def _absent(module_name: str, missing: str) -> str:
     places = list(spec.submodule_search_locations or []) if spec is not None else None
     near = difflib.get_close_matches(last, [one.name for one in pkgutil.iter_modules(places)], n=1)
     nearest = f" The nearest is {parent + '.' if parent else ''}{near[0]}." if near else ""
-    return f"there is no module {missing!r}.{nearest} Its folder must be on PYTHONPATH, on every machine of the run."
+    return f"there is no module {missing!r}.{nearest} Its folder must be the working directory or on PYTHONPATH."
 
 
 def _check_kind(hook: Hook, path: str, found: Any) -> None:

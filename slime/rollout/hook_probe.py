@@ -1,49 +1,96 @@
-"""``python -m slime.rollout.hook_probe JSON``: import hooks and check them, in a process that may be killed.
+"""``python -m slime.rollout.hook_probe``: try a run's hooks, in a process that may be killed.
 
-Preflight runs it, because importing a hook runs whatever its module does. The argument maps Config fields to lists of
-import paths. One line of JSON before each import, ``{"loading": path}``, and one for each hook that does not fit,
-``{"flag": ..., "error": ...}``: when the process has to be killed, the last line tells which import hangs.
+Preflight runs it, because importing and calling a hook runs whatever its module does. Standard input holds one JSON
+object: ``config`` maps Config fields to values, ``prompt``, ``label`` and ``response`` are the sample to try. It prints
+one line of JSON before each hook, ``{"hook": name, "flag": flag, "path": path}``, so that the last line tells which one
+hangs, and one for each that does not fit, with ``stage`` and ``error``.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from slime.config import REGISTRY, Config
+from slime.rollout.errors import RolloutError, SetupError
+from slime.rollout.filters import decision
 from slime.rollout.hook import Hook
-from slime.rollout.hook_loading import HookError, load_hook
-from slime.rollout.hooks import ROLLOUT_HOOKS
-from slime.rollout.trainer_hooks import TRAINER_HOOKS
+from slime.rollout.hook_call import HookFailedError, HookFunction
+from slime.rollout.hook_command import characters
+from slime.rollout.hook_loading import HookError
+from slime.rollout.hook_trial import Trial
+from slime.rollout.hooks import HOOKS
+from slime.rollout.setup import load_tokenizer
+from slime.rollout.text import TextTools, text_tools
+
+CALL_SECONDS = 60.0
 
 
-def _say(**words: str) -> None:
-    print(json.dumps(words), flush=True)
+def probe(trial: Trial, wanted: list[tuple[Hook, str]]) -> None:
+    """Load and try hooks; prints what was found."""
+    for hook, path in wanted:
+        about = {"hook": hook.name, "flag": hook.flag, "path": path}
+        print(json.dumps(about), flush=True)
+        stage = "load"
+        try:
+            function = HookFunction(hook, path, min(trial.config.hook_timeout, CALL_SECONDS))
+            stage = "result"
+            trial.run(function)
+            if hook.name == "dynamic-filter":
+                _try_pieces(trial, function)
+        except HookFailedError as error:
+            print(json.dumps({**about, "stage": "call", "error": str(error)}), flush=True)
+        except (HookError, RolloutError, ValueError) as error:
+            print(json.dumps({**about, "stage": stage, "error": str(error)}), flush=True)
 
 
-def _kinds(field: str, is_group: bool) -> list[Hook]:
-    """The kinds of hook of a field; a grader of groups and one of samples have the same flag."""
-    unused = "custom-rm" if is_group else "custom-rm-group"
-    return [hook for hook in (*ROLLOUT_HOOKS, *TRAINER_HOOKS) if hook.field == field and hook.name != unused]
+def _try_pieces(trial: Trial, function: HookFunction) -> None:
+    """A filter gets a longer group when a trajectory came in pieces; the pieces share one rollout id."""
+    group = trial.group()
+    first = replace(group[0], rollout_id=1_000_000)
+    pieces = [first, replace(first), *group[1:]]
+    function.call("a group in which one trajectory came in two pieces", decision, trial.config, pieces)
 
 
-def probe(paths: Mapping[str, Sequence[str]], is_group: bool) -> None:
-    """Load every hook; says what does not fit."""
-    for field, given in paths.items():
-        for hook in _kinds(field, is_group):
-            for path in given:
-                _say(loading=path, flag=hook.flag)
-                try:
-                    load_hook(hook, path)
-                except HookError as error:
-                    _say(flag=hook.flag, error=str(error))
+def given(config: Config) -> list[tuple[Hook, str]]:
+    """The hooks that a configuration names; a grader of groups and one of samples have the same flag."""
+    unused = "custom-rm" if config.group_rm else "custom-rm-group"
+    found: list[tuple[Hook, str]] = []
+    for hook in HOOKS:
+        flag, value = REGISTRY.by_field(hook.field), getattr(config, hook.field)
+        if hook.name == unused or value is None or value == flag.default:
+            continue
+        paths = [value] if isinstance(value, str) else list(value)
+        # Names that stand for the runtime's own functions are compared and never imported.
+        found += [(hook, path) for path in paths if flag.only is None or path not in flag.only]
+    return found
 
 
-def main(words: Sequence[str]) -> int:
-    """Probe the hooks of the first word; the second is ``group`` when graders get whole groups."""
-    probe(json.loads(words[0]), "group" in words[1:])
+def _text(config: Config) -> TextTools:
+    """The run's tokenizer; bytes where there is none, which another rule says."""
+    try:
+        return text_tools(load_tokenizer(config), False, ())
+    except SetupError:
+        return characters()
+
+
+def main() -> int:
+    """Probe the hooks of standard input."""
+    request: dict[str, Any] = json.load(sys.stdin)
+    values = {
+        field: tuple(value) if REGISTRY.by_field(field).many and value is not None else value
+        for field, value in request["config"].items()
+    }
+    config = Config(**values)
+    # As `python -m slime` does: functions of the folder one works in are found.
+    sys.path.insert(0, str(Path.cwd()))
+    trial = Trial(config, _text(config), request["prompt"], request["label"], request["response"])
+    probe(trial, given(config))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -80,7 +80,7 @@ def test_every_hook_has_a_flag_and_a_right_example(hook: Hook, write: Write) -> 
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("no_such_package.reward:f", "there is no module 'no_such_package'. Its folder must be on PYTHONPATH"),
+        ("no_such_package.reward:f", "there is no module 'no_such_package'. Its folder must be the working dir"),
         ("slime.rollout.filtres:f", "there is no module 'slime.rollout.filtres'. The nearest is slime.rollout.filters"),
         ("{good}.g", "has no 'g'"),
         ("{good}.VALUE", "this is an int, which cannot be called"),
