@@ -19,6 +19,7 @@ from slime.config.preflight import examine
 from slime.config.preflight.inputs import Inputs
 
 if TYPE_CHECKING:
+    from slime.rewards.service import GradingService
     from slime.rollout.setup import RolloutSetup
 
 
@@ -110,6 +111,14 @@ async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
     await task
 
 
+def _graders(config: Config) -> GradingService:
+    from slime.rewards.remote import RemoteOptions
+    from slime.rewards.service import GradingService
+
+    remote = RemoteOptions(config.rm_url, config.reward_key) if config.rm_url else None
+    return GradingService(workers=1 if config.device == "cpu" else 4, remote=remote)
+
+
 async def train(config: Config, setup: RolloutSetup) -> None:
     """The loop."""
     # Imported here, because torch and Ray take seconds, and --help and --dry-run need neither.
@@ -117,17 +126,13 @@ async def train(config: Config, setup: RolloutSetup) -> None:
     from slime.data.batch import build_train_batches
     from slime.data.batch_report import report_batches
     from slime.observability.report import BEFORE_TRAINING, Report
-    from slime.rewards.pool import GraderPool
     from slime.rollout.rounds import Rollouts
 
-    with (
-        GraderPool(workers=1 if config.device == "cpu" else 4) as grader,
-        Report(config.num_rollout, config.metrics_file, config.tensorboard_dir) as report,
-    ):
+    with Report(config.num_rollout, config.metrics_file, config.tensorboard_dir) as report:
         for note in setup.notes:
             report.note(note)
         report.note(f"starting {config.num_engines} engine(s) and the trainer")
-        async with Cluster(config) as cluster:
+        async with _graders(config) as grader, Cluster(config) as cluster:
             report.note(f"ready; weights from {cluster.loaded.source}; logs of the engines in {cluster.log_folder}")
             if cluster.loaded.data_cursor:
                 setup.source.load_state_dict(cluster.loaded.data_cursor)

@@ -8,6 +8,10 @@ from typing import Literal
 Kind = Literal["correct", "wrong", "no-answer", "grader-error"]
 
 
+class RewardKeyError(ValueError):
+    """--reward-key names a number that the grader does not give."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a grader says about one response.
@@ -50,10 +54,14 @@ class Verdict:
     def value(self, reward_key: str | None = None) -> float:
         """The number that `--reward-key` names: "score" (also without a key), "acc" (1.0 iff correct), or an extra.
 
+        A grader that failed said nothing: 0.0 whatever the key.
+
         Raises:
-            KeyError: no number has this name; the message lists those there are.
+            RewardKeyError: no number has this name; the message lists those there are.
         """
+        if self.kind == "grader-error":
+            return 0.0
         values = {"score": self.score, "acc": float(self.kind == "correct"), **self.extra}
         if (key := reward_key or "score") not in values:
-            raise KeyError(f"--reward-key {key!r} names no number of this grader; there are {', '.join(values)}")
+            raise RewardKeyError(f"--reward-key {key} names no number of this grader; it gives {', '.join(values)}")
         return values[key]

@@ -62,14 +62,17 @@ class DataFlags:
         None,
         "内置评分器",
         "built-in grader",
-        choices=("math", "deepscaler", "dapo", "f1", "gpqa", "ifbench", "remote_rm", "random"),
-        only=("math", "deepscaler"),
+        choices=(
+            *("math", "deepscaler", "dapo", "gsm8k", "f1", "gpqa", "multiple_choice", "ifbench", "remote_rm", "random"),
+            # These read the last boxed answer alone.
+            *("boxed_math", "boxed_dapo", "boxed_gsm8k", "boxed_f1", "boxed_gpqa", "boxed_multiple_choice"),
+        ),
     )
     reward_key: str | None = flag(
         None, "评分器返回字典时取哪个键", "key of the reward when the grader returns a mapping"
     )
     group_rm: bool = flag(False, "一次评一整组回答", "grade all answers of a prompt together")
-    rm_url: str | None = planned(None, "远程评分器地址", "address of a remote grader")
+    rm_url: str | None = flag(None, "远程评分器地址", "address of a remote grader")
     custom_rm_path: str | None = flag(None, "自定义评分函数", "import path of a grading function")
     custom_reward_post_process_path: str | None = flag(
         None, "自定义奖励后处理函数", "import path of a function that post-processes rewards"
