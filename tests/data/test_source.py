@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from slime.data.buffer import GroupBufferError
+from slime.data.buffer import BufferFilter, Group, GroupBufferError, stalest_first
 from slime.data.prompts import Prompt, PromptDataset
 from slime.data.sample import Sample, Status
 from slime.data.source import PromptSource, ResumeError
@@ -81,8 +81,72 @@ def test_resume_refuses_other_data(other: PromptSource, word: str) -> None:
         other.load_state_dict(source().state_dict())
 
 
+def take(buffer: list[Group], count: int) -> list[Group]:
+    taken, buffer[:] = buffer[:count], buffer[count:]
+    return taken
+
+
+def drop_all(buffer: list[Group], count: int) -> list[Group]:
+    buffer.clear()
+    return []
+
+
+def filtered(buffer_filter: BufferFilter, count: int = 3) -> PromptSource:
+    prompts = [Prompt(str(i), [i + 10], i, {}) for i in range(9)]
+    stream = PromptSource(PromptDataset(prompts, "f"), 1, buffer_filter=buffer_filter)
+    stream.add_groups(stream.get_groups(count))
+    return stream
+
+
+def test_a_filter_chooses_from_the_buffer_and_what_it_removes_is_gone() -> None:
+    assert names(filtered(lambda buffer, count: [buffer.pop()]).get_groups(3)) == ["2", "3", "4"]
+    stream = filtered(drop_all)
+    assert names(stream.get_groups(2)) == ["3", "4"]
+    assert (stream.buffer.dropped, len(stream.buffer)) == (3, 0)
+
+
+def test_the_stalest_groups_come_first() -> None:
+    stream = filtered(stalest_first)
+    for group, versions in zip(stream.buffer.groups, (["7"], [], ["9", "3"]), strict=True):
+        group[0].weight_versions = versions
+    assert names(stream.get_groups(4)) == ["2", "0", "1", "3"]
+
+
+@pytest.mark.parametrize(
+    ("buffer_filter", "words"),
+    [
+        (lambda buffer, count: take(buffer, count + 1), "returned 3 groups; at most 2 were asked for"),
+        (lambda buffer, count: buffer[:1], "returned group 0 and left it in the buffer"),
+        (lambda buffer, count: [[Sample(group_index=5)]], "returned a group that was not in the buffer"),
+        (lambda buffer, count: take(buffer, 1) * 2, "returned one group twice"),
+    ],
+)
+def test_a_filter_that_breaks_its_contract(buffer_filter: BufferFilter, words: str) -> None:
+    with pytest.raises(GroupBufferError, match=words):
+        filtered(buffer_filter).get_groups(2)
+
+
+def test_a_group_waits_once() -> None:
+    stream = source(shuffle=False)
+    groups = stream.get_groups(2)
+    stream.add_groups(groups[:1])
+    with pytest.raises(GroupBufferError, match="group 0 is in the buffer twice"):
+        stream.add_groups(groups)
+    assert len(stream.buffer) == 1
+    with pytest.raises(GroupBufferError, match="a group without group_index cannot wait"):
+        stream.add_groups([[Sample(), Sample()]])
+
+
 def test_resume_refuses_what_is_no_state() -> None:
     with pytest.raises(ResumeError, match="version 9"):
         source().load_state_dict({"version": 9})
     with pytest.raises(ResumeError, match="offset is -1"):
         source().load_state_dict({**source().state_dict(), "offset": -1})
+    with pytest.raises(ResumeError, match="offset is 6, the data set has 5 prompts"):
+        source().load_state_dict({**source().state_dict(), "offset": 6})
+    for buffer in (None, [3], [[{"rewrd": 1}]], [[{"tokens": [1]}]]):
+        stream = source()
+        stream.add_groups(stream.get_groups(1))
+        with pytest.raises(ResumeError, match="buffer"):
+            stream.load_state_dict({**source().state_dict(), "buffer": buffer})
+        assert len(stream.buffer) == 1
