@@ -54,7 +54,8 @@ class PromptFile:
             return columns.prompt if isinstance(columns.prompt, str) else ""
         given = columns.prompt
         messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        return template.render(messages, generate=True, **dict(config.apply_chat_template_kwargs or {}))
+        arguments = dict(config.apply_chat_template_kwargs or {})
+        return template.render(messages, generate=True, tools=columns.tools, **arguments)
 
     @cached_property
     def lengths(self) -> list[int] | None:
@@ -74,16 +75,20 @@ class PromptFile:
 def read_prompt_files(inputs: Inputs) -> list[PromptFile]:
     """Read the training prompts and each evaluation set, row by row, as the loader does."""
     config = inputs.config
-    files = [_read(PromptFile(config.prompt_data, "--prompt-data", inputs), config.input_key, config.label_key)]
+    train = PromptFile(config.prompt_data, "--prompt-data", inputs)
+    files = [_read(train, config.input_key, config.label_key, config.tool_key)]
     for dataset in config.eval_datasets:
         file = PromptFile(dataset.path, f"--eval-prompt-data {dataset.name}", inputs)
-        files.append(_read(file, config.eval_input_key, config.eval_label_key))
+        tool_key = config.eval_tool_key or config.tool_key
+        files.append(_read(file, config.eval_input_key, config.eval_label_key, tool_key))
     return files
 
 
-def _read(file: PromptFile, input_key: str, label_key: str | None) -> PromptFile:
+def _read(file: PromptFile, input_key: str, label_key: str | None, tool_key: str) -> PromptFile:
     config = file.inputs.config
-    options = PromptOptions(input_key, label_key, config.metadata_key)
+    # Messages may stay messages for a function of the user's, and supervised data are nothing else.
+    keep = config.custom_generate_function_path is not None or config.loss_type == "sft_loss"
+    options = PromptOptions(input_key, label_key, config.metadata_key, tool_key=tool_key, keep_messages=keep)
     check_label = _label_check(file.inputs)
     try:
         for row in read_rows(file.spec):

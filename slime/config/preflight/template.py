@@ -49,12 +49,16 @@ class ChatTemplate:
             raise TemplateProblem(str(error) or type(error).__name__) from None
 
 
-def read_template(folder: Path, vocabulary: Vocabulary | None) -> ChatTemplate | None:
-    """The template of a folder: chat_template.jinja, chat_template.json, or the key of tokenizer_config.json."""
+def read_template(folder: Path, vocabulary: Vocabulary | None, own: str | None = None) -> ChatTemplate | None:
+    """The template of a folder: chat_template.jinja, chat_template.json, or the key of tokenizer_config.json.
+
+    The file `own` (``--chat-template-path``) goes before them; one that cannot be read is refused when the run starts.
+    """
     settings = read_optional(folder / "tokenizer_config.json")
     text: Any = None
-    if (folder / "chat_template.jinja").is_file():
-        text = (folder / "chat_template.jinja").read_text(encoding="utf-8", errors="replace")
+    named_file = folder / "chat_template.jinja" if own is None else Path(own)
+    if named_file.is_file():
+        text = named_file.read_text(encoding="utf-8", errors="replace")
     text = text or read_optional(folder / "chat_template.json").get("chat_template") or settings.get("chat_template")
     if isinstance(text, list):  # several named templates
         named = {one.get("name"): one.get("template") for one in text if isinstance(one, dict)}

@@ -28,7 +28,8 @@ def check_tokenizer(inputs: Inputs) -> Iterator[Finding]:
     if not (_KINDS & has or {"vocab.json", "merges.txt"} <= has):
         yield Finding(f"{folder} has no tokenizer (tokenizer.json, tokenizer.model)", "the download is incomplete")
         return
-    if not inputs.config.apply_chat_template or {"chat_template.jinja", "chat_template.json"} & has:
+    given = inputs.config.chat_template_path is not None or {"chat_template.jinja", "chat_template.json"} & has
+    if given or not inputs.config.apply_chat_template:
         return
     try:
         settings = read_json(folder / "tokenizer_config.json")
