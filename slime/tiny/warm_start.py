@@ -70,6 +70,10 @@ def build_model(seed: int) -> Qwen3ForCausalLM:
     )
     torch.manual_seed(seed)
     model: Qwen3ForCausalLM = Qwen3ForCausalLM(config).float()
+    # transformers sets the padding's embedding to zero. A policy may sample that token, and then the norm of a zero
+    # vector has a gradient a thousand times that of others, which drowns the rest of the batch.
+    with torch.no_grad():
+        model.get_input_embeddings().weight[ids[PAD]].normal_(std=config.initializer_range)
     return model
 
 
