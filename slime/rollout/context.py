@@ -165,7 +165,7 @@ class CustomRunner(SampleRunner):
         sampling = replace(self.options.sampling, max_new_tokens=max(self.budget(sample), 1)).to_dict()
         token = _CURRENT.set(self._context)
         try:
-            return await hook(  # type: ignore[no-any-return]
+            pieces: list[Sample] = await hook(
                 sample.name(),
                 trajectory(sample),
                 self._config,
@@ -175,3 +175,4 @@ class CustomRunner(SampleRunner):
             )
         finally:
             _CURRENT.reset(token)
+        return pieces

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from slime.data.sample import Sample, Status
 from slime.rewards.pool import GradeRequest
@@ -15,11 +16,9 @@ from slime.rollout.errors import RolloutError
 from slime.rollout.hook_call import HookFailedError, HookFunction
 from slime.rollout.hook_set import HookSet
 
-Truncated = Literal["grade", "wrong", "mask"]
-
 
 class Grader(Protocol):
-    """What grades: `slime.rewards.pool.GraderPool`."""
+    """What grades: `slime.rewards.service.GradingService`."""
 
     async def grade(self, requests: Sequence[GradeRequest]) -> list[Verdict]:
         """One verdict for each request, in order."""
@@ -43,7 +42,7 @@ class RewardOptions:
     rm_type: str
     reward_key: str | None = None
     group_rm: bool = False
-    truncated_samples: Truncated = "grade"
+    truncated_samples: str = "grade"
     max_grader_error_ratio: float = 0.2
     custom_rm_path: str | None = None
 
@@ -98,14 +97,15 @@ class Rewarder:
             return
         for sample, verdict in zip(samples, await self._grader.grade(list(map(self._request, samples))), strict=True):
             cut = self._counts_as_wrong(sample) and verdict.kind != "grader-error"
-            sample.reward, sample.verdict = verdict.score, verdict.kind
+            sample.reward, sample.verdict = verdict.value(self.options.reward_key), verdict.kind
             sample.verdict_reason = "cut at its length limit (--truncated-samples wrong)" if cut else verdict.reason
 
     def _request(self, sample: Sample) -> GradeRequest:
         # Graders differ in the score of a wrong answer; that of an empty response is the right one for each.
         response = "" if self._counts_as_wrong(sample) else sample.response
         rm_type = str(sample.metadata.get("rm_type", self.options.rm_type))
-        return GradeRequest(rm_type, response, sample.label, sample.metadata, sample.prompt)
+        prompt = sample.prompt if isinstance(sample.prompt, str) else json.dumps(sample.prompt, ensure_ascii=False)
+        return GradeRequest(rm_type, response, sample.label, sample.metadata, prompt)
 
     def _counts_as_wrong(self, sample: Sample) -> bool:
         return self.options.truncated_samples == "wrong" and sample.status is Status.TRUNCATED

@@ -54,7 +54,8 @@ def load_hook(hook: Hook, path: str) -> Function:
         found = getattr(found, name)
     _check_kind(hook, path, found)
     _check_parameters(hook, path, found)
-    return found  # type: ignore[no-any-return]
+    function: Function = found
+    return function
 
 
 def accepted(hook: Hook, function: Function) -> frozenset[str]:

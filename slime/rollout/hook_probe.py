@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from slime.config import REGISTRY, Config
-from slime.rollout.errors import RolloutError, SetupError
+from slime.rollout.errors import RolloutError
 from slime.rollout.filters import decision
 from slime.rollout.hook import Hook
 from slime.rollout.hook_call import HookFailedError, HookFunction
@@ -23,8 +22,6 @@ from slime.rollout.hook_command import characters
 from slime.rollout.hook_loading import HookError
 from slime.rollout.hook_trial import Trial
 from slime.rollout.hooks import HOOKS
-from slime.rollout.setup import load_tokenizer
-from slime.rollout.text import TextTools, text_tools
 
 CALL_SECONDS = 60.0
 
@@ -64,17 +61,10 @@ def given(config: Config) -> list[tuple[Hook, str]]:
         if hook.name == unused or value is None or value == flag.default:
             continue
         paths = [value] if isinstance(value, str) else list(value)
-        # Names that stand for the runtime's own functions are compared and never imported.
-        found += [(hook, path) for path in paths if flag.only is None or path not in flag.only]
+        # Names that stand for the runtime's own functions, made or planned, are compared and never imported.
+        own = (*(flag.only or ()), *(flag.not_yet or ()))
+        found += [(hook, path) for path in paths if path not in own]
     return found
-
-
-def _text(config: Config) -> TextTools:
-    """The run's tokenizer; bytes where there is none, which another rule says."""
-    try:
-        return text_tools(load_tokenizer(config), False, ())
-    except SetupError:
-        return characters()
 
 
 def main() -> int:
@@ -85,9 +75,8 @@ def main() -> int:
         for field, value in request["config"].items()
     }
     config = Config(**values)
-    # As `python -m slime` does: functions of the folder one works in are found.
-    sys.path.insert(0, str(Path.cwd()))
-    trial = Trial(config, _text(config), request["prompt"], request["label"], request["response"])
+    # A byte is a token: loading the run's tokenizer would take longer than all the rest.
+    trial = Trial(config, characters(), request["prompt"], request["label"], request["response"])
     probe(trial, given(config))
     return 0
 

@@ -68,7 +68,9 @@ def trajectory(given: Sample) -> Callable[[Any], list[Sample]]:
                     raise ResultError(f"a sample that breaks its contract: {error}") from error
         ids = {rollout_id if piece.rollout_id is None else piece.rollout_id for piece in pieces}
         if len(ids) > 1:
-            raise ResultError(f"pieces with the rollout ids {sorted(ids)}; pieces of one trajectory share one.")
+            raise ResultError(
+                f"pieces with the rollout ids {', '.join(map(str, ids))}; pieces of one trajectory share one."
+            )
         (shared,) = ids
         for piece in pieces:
             piece.rollout_id = shared

@@ -62,7 +62,8 @@ class Stepwise(Awaitable[T]):
             try:
                 waited_for = run_limited(advance, self._seconds)
             except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+                result: T = end.value
+                return result
             try:
                 answer = yield waited_for
                 advance = lambda answer=answer: steps.send(answer)  # type: ignore[misc]  # noqa: E731
