@@ -1,75 +1,170 @@
-"""Functions of the user's own: imported and checked in a process that can be killed."""
+"""Functions of the user's own: imported, checked and tried on one sample, in a process that can be killed."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from slime.config.config import REGISTRY, Config
 from slime.config.flags import Text
+from slime.config.preflight.grading import gold_response, graders_of
 from slime.config.preflight.inputs import Inputs
+from slime.config.preflight.template import TemplateProblem
 from slime.config.rule import Finding, Rule
 
-# Importing torch and a serving engine takes some of it.
-IMPORT_SECONDS = 120.0
-_SUFFIX = "_path"
+# Importing torch and a tokenizer takes some of it, each call of a hook may take the rest.
+SECONDS = 180.0
+_SHOW = "`slime hooks list` shows every signature, `slime hooks check` tries a hook alone"
+_GRADERS = ("custom-rm", "custom-rm-group", "custom-reward-post-process")
+_FILTERS = ("dynamic-filter", "buffer-filter", "rollout-sample-filter")
 
 
-def given_hooks(config: Config) -> dict[str, list[str]]:
-    """Config field -> import paths, of every flag that names functions and was given something else than its values."""
-    found: dict[str, list[str]] = {}
+@dataclass(frozen=True)
+class HookTrouble:
+    """What is wrong with one hook.
+
+    Attributes:
+        hook: the kind, e.g. ``custom-rm``.
+        flag: that named it.
+        stage: "load" (import, signature), "call" (it raised or hung), "result" (what it returned), or "process" (it
+            took the process down, or did not come back).
+        error: the message, with the signature that is expected.
+    """
+
+    hook: str
+    flag: str
+    stage: str
+    error: str
+
+
+def has_hooks(config: Config) -> bool:
+    """Whether a flag names a function of the user's own."""
     for flag in REGISTRY.values():
         value = getattr(config, flag.field)
-        if not flag.field.endswith(_SUFFIX) or value is None or value == flag.default:
+        if not flag.field.endswith("_path") or value is None or value == flag.default:
             continue
-        paths = [value] if isinstance(value, str) else list(value)
-        # Names that stand for the runtime's own functions are compared and never imported.
-        paths = [path for path in paths if not (flag.only and path in flag.only)]
-        if paths and "." in paths[0]:
-            found[flag.field] = paths
-    return found
+        if not isinstance(value, str) or value not in (*(flag.only or ()), *(flag.not_yet or ())):
+            return True
+    return False
 
 
-def check_hooks(inputs: Inputs) -> Iterator[Finding]:
-    """Every hook can be imported, and called as it will be."""
-    given = given_hooks(inputs.config)
-    if not given:
-        return
-    command = [sys.executable, "-m", "slime.rollout.hook_probe", json.dumps(given)]
-    if inputs.config.group_rm:
-        command.append("group")
+def try_hooks(inputs: Inputs) -> list[HookTrouble]:
+    """Run every hook once in a process of its own and collect what is wrong."""
+    if not has_hooks(inputs.config):
+        return []
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
-    )
+        [sys.executable, "-m", "slime.rollout.hook_probe"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
     try:
-        out, err = process.communicate(timeout=IMPORT_SECONDS)
+        out, err = process.communicate(json.dumps(_request(inputs)), timeout=SECONDS)
         ended = ""
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # with what the hook started
         out, err = process.communicate()
-        ended = f"had not been imported after {IMPORT_SECONDS:g} s: what does it do at its top level?"
-    loading = ("", "")
+        ended = f"had not come back after {SECONDS:g} s: what does it do when it is imported?"
+    troubles, last = _read(out)
+    if process.returncode and not ended:
+        ended = f"ended the process that tried it: {(err.strip().splitlines() or ['without a message'])[-1]}"
+    if ended:
+        flag, path = last.get("flag", "--custom-*-path"), last.get("path", "")
+        troubles.append(HookTrouble(last.get("hook", ""), flag, "process", f"{flag} {path} {ended}"))
+    return troubles
+
+
+def _read(out: str) -> tuple[list[HookTrouble], dict[str, str]]:
+    troubles: list[HookTrouble] = []
+    last: dict[str, str] = {}
     for line in out.splitlines():
         try:
             said = json.loads(line)
         except ValueError:
-            continue  # a module that prints while it is imported
-        if not isinstance(said, dict):
+            continue  # a hook that prints
+        if not isinstance(said, dict) or "hook" not in said:
             continue
         if "error" in said:
-            yield Finding(said["error"], "`slime hooks` shows the signatures", (said["flag"],))
-        elif "loading" in said:
-            loading = (said["flag"], said["loading"])
-    if process.returncode and not ended:
-        last = (err.strip().splitlines() or ["without a message"])[-1]
-        ended = f"ended the process that imported it ({last})"
-    if ended:
-        yield Finding(f"{loading[0]} {loading[1]} {ended}", "move the work into the function", (loading[0],))
+            troubles.append(HookTrouble(said["hook"], said["flag"], said["stage"], said["error"]))
+        last = said
+    return troubles, last
+
+
+def _request(inputs: Inputs) -> dict[str, Any]:
+    """The configuration, and a sample of the first row: its prompt, its label, the label as a response."""
+    prompt, label, response = "1 + 1 =", "2", "2"
+    file = inputs.prompts[0]
+    if file.columns:
+        first = file.columns[0]
+        label = "" if first.label is None else str(first.label)
+        grader = (graders_of(file) or ["math"])[0]
+        response = gold_response(grader, label, first.metadata) or label or response
+        try:
+            prompt = file.rendered(first)
+        except TemplateProblem:
+            prompt = str(first.prompt)
+    values = {flag.field: getattr(inputs.config, flag.field) for flag in REGISTRY.values()}
+    return {"config": values, "prompt": prompt or "1 + 1 =", "label": label, "response": response}
+
+
+def check_loading(inputs: Inputs) -> Iterator[Finding]:
+    """Every hook can be imported, has the right signature, and comes back from one call."""
+    for one in inputs.hook_troubles:
+        if one.stage in ("load", "process"):
+            yield Finding(one.error, _SHOW, (one.flag,))
+        elif one.stage == "call":
+            # It may need a service that runs later, so this alone stops nothing.
+            yield Finding(one.error, _SHOW, (one.flag,), severity="warning")
+
+
+def check_samples(inputs: Inputs) -> Iterator[Finding]:
+    """What a hook makes of a sample keeps the sample's contract."""
+    yield from _results(inputs, lambda hook: hook not in (*_GRADERS, *_FILTERS))
+
+
+def check_rewards(inputs: Inputs) -> Iterator[Finding]:
+    """A reward function of the user's gives numbers, or mappings with the key that trains."""
+    yield from _results(inputs, lambda hook: hook in _GRADERS)
+
+
+def check_filters(inputs: Inputs) -> Iterator[Finding]:
+    """A filter takes groups of every shape, and decides."""
+    yield from _results(inputs, lambda hook: hook in _FILTERS)
+
+
+def _results(inputs: Inputs, belongs: Callable[[str], bool]) -> Iterator[Finding]:
+    for one in inputs.hook_troubles:
+        if one.stage == "result" and belongs(one.hook):
+            yield Finding(one.error, _SHOW, (one.flag,))
 
 
 RULES = (
+    Rule(
+        id="sample-contract",
+        row=50,
+        source="slime#1563, slime#1476, slime#1477, slime#514, slime#1418",
+        title=Text("自定义生成函数返回完好的样本", "A generation of your own returns whole samples"),
+        why=Text(
+            "掩码、token 和对数概率的长度不一致时，损失会算到错误的 token 上。",
+            "When mask, tokens and log-probabilities differ in length, the loss falls on the wrong tokens.",
+        ),
+        data=check_samples,
+    ),
+    Rule(
+        id="reward-values",
+        row=53,
+        source="slime#1299, slime#1470, slime#2157",
+        title=Text("自定义评分函数返回能用的奖励", "A reward function of your own returns rewards that can be used"),
+        why=Text(
+            "返回字典而没有 --reward-key，或者返回 None，要到汇总时才以类型错误的形式出现。",
+            "A mapping without --reward-key, or None, shows only when rewards are summed, as a type error.",
+        ),
+        data=check_rewards,
+    ),
     Rule(
         id="hooks",
         row=54,
@@ -81,6 +176,17 @@ RULES = (
             "round "
             "has been generated.",
         ),
-        data=check_hooks,
+        data=check_loading,
+    ),
+    Rule(
+        id="filters",
+        row=55,
+        source="slime#2374, slime#2381",
+        title=Text("过滤函数接受各种形状的组", "A filter takes groups of every shape"),
+        why=Text(
+            "一条轨迹分成几段时，组里的样本会多出来；只按固定个数写的过滤函数会出错。",
+            "When a trajectory comes in pieces a group has more samples; a filter that counts on a fixed number fails.",
+        ),
+        data=check_filters,
     ),
 )

@@ -17,6 +17,7 @@ from slime.config.preflight.vocabulary import Vocabulary, read_vocabulary
 
 if TYPE_CHECKING:
     from slime.config.preflight.cluster import ClusterView
+    from slime.config.preflight.hooks import HookTrouble
     from slime.config.preflight.prompts import PromptFile
 
 Dimensions = Mapping[str, Any]
@@ -62,7 +63,7 @@ class Inputs:
     @cached_property
     def template(self) -> ChatTemplate | None:
         """The chat template."""
-        return read_template(self.folder, self.vocabulary)
+        return read_template(self.folder, self.vocabulary, self.config.chat_template_path)
 
     @cached_property
     def shards(self) -> Shards | None:
@@ -75,6 +76,13 @@ class Inputs:
         from slime.config.preflight.prompts import read_prompt_files
 
         return read_prompt_files(self)
+
+    @cached_property
+    def hook_troubles(self) -> list[HookTrouble]:
+        """What is wrong with functions of the user's own; they are tried once."""
+        from slime.config.preflight.hooks import try_hooks
+
+        return try_hooks(self)
 
     @cached_property
     def machine(self) -> Machine:

@@ -50,6 +50,7 @@ def check_prefixes(inputs: Inputs) -> Iterator[Finding]:
             "again, or use a template for training that keeps its beginnings",
             ("--custom-generate-function-path", "--apply-chat-template-kwargs"),
         )
+        return
 
 
 def changed_prefix(template: ChatTemplate, messages: Messages, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -98,7 +99,7 @@ def check_turn_beginnings(inputs: Inputs) -> Iterator[Finding]:
                 ("--apply-chat-template-kwargs",),
                 severity="error" if config.loss_type == "sft_loss" else "warning",
             )
-            break
+            return
 
 
 RULES = (

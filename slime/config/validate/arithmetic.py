@@ -1,6 +1,11 @@
-"""Nearest legal numbers for error messages."""
+"""Numbers in messages: nearest legal ones, and counts with their noun."""
 
 from __future__ import annotations
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 round``, ``4 rounds``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def nearest_multiples(value: int, base: int) -> str:

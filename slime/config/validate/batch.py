@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slime.config.config import Config
 from slime.config.rule import Finding
-from slime.config.validate.arithmetic import nearest_divisors, nearest_multiples
+from slime.config.validate.arithmetic import counted, nearest_divisors, nearest_multiples
 
 GROUP_ESTIMATORS = ("grpo", "gspo", "cispo", "rloo", "reinforce_plus_plus_baseline")
 _ROUND = ("--rollout-batch-size", "--n-samples-per-prompt", "--global-batch-size")
@@ -84,14 +84,8 @@ def check_train_iters(config: Config) -> Iterator[Finding]:
     """The run takes at least one optimizer step, and the learning rate reaches its value before the last."""
     if not config.global_batch_size:
         return
-    steps, inputs = (
-        config.train_iters,
-        (
-            f"{config.num_rollout} rounds x {config.rollout_batch_size} prompts x {config.n_samples_per_prompt} "
-            "answers / "
-            f"a global batch of {config.global_batch_size}"
-        ),
-    )
+    steps = config.train_iters
+    inputs = f"{counted(config.num_rollout, 'round')} x {_product(config)} / a global batch of {config.global_batch_size}"
     if steps < 1:
         yield Finding(
             f"{inputs} = {steps} optimizer steps: the run would train nothing",
@@ -205,8 +199,11 @@ def check_round_feeds_ranks(config: Config) -> Iterator[Finding]:
 
 
 def _round(config: Config) -> str:
-    prompts, answers = config.rollout_batch_size, config.n_samples_per_prompt
-    return f"{prompts} prompts x {answers} answers = {config.samples_per_rollout} samples"
+    return f"{_product(config)} = {counted(config.samples_per_rollout, 'sample')}"
+
+
+def _product(config: Config) -> str:
+    return f"{counted(config.rollout_batch_size, 'prompt')} x {counted(config.n_samples_per_prompt, 'answer')}"
 
 
 def _ranks(config: Config) -> str:

@@ -11,6 +11,7 @@ from slime.config.config import Config
 from slime.config.flags import Text
 from slime.config.paths import prompt_path
 from slime.config.rule import Finding, Rule
+from slime.config.validate.arithmetic import counted
 
 # Graders that look at the response alone, or leave the comparison to a server.
 UNLABELLED = ("ifbench", "random", "remote_rm")
@@ -141,7 +142,8 @@ def check_rounds(config: Config) -> Iterator[Finding]:
     for name, interval in (("--eval-interval", config.eval_interval), ("--save-interval", config.save_interval)):
         if interval is not None and interval > config.num_rollout:
             yield Finding(
-                f"{name} {interval} is longer than the {config.num_rollout} rounds of the run: once, at the end",
+                f"{name} {interval} is longer than the {counted(config.num_rollout, 'round')} of the run: it happens once, at "
+                "the end",
                 f"give at most {config.num_rollout}",
                 (name,),
                 severity="warning",

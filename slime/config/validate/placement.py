@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slime.config.config import Config
+from slime.config.errors import ConfigError
 from slime.config.flags import Text
 from slime.config.rule import Finding, Rule
+from slime.config.serving_groups import serving_groups
 from slime.config.validate.arithmetic import nearest_divisors, nearest_multiples
 
 
@@ -31,7 +33,7 @@ def check_world(config: Config) -> Iterator[Finding]:
 
 def check_serving_pool(config: Config) -> Iterator[Finding]:
     """Serving GPUs divide into whole engines, and there is at least one of each kind."""
-    total, each, prefill = config.rollout_num_gpus, config.rollout_num_gpus_per_engine, config.prefill_num_servers
+    total, each = config.rollout_num_gpus, config.rollout_num_gpus_per_engine
     flags = ("--rollout-num-gpus", "--rollout-num-gpus-per-engine")
     if config.debug_train_only:
         return
@@ -46,14 +48,12 @@ def check_serving_pool(config: Config) -> Iterator[Finding]:
             f"give {nearest_multiples(total, each)} serving GPUs",
             flags,
         )
-    if prefill is not None and prefill * each >= total:
-        most = total // each - 1
-        yield Finding(
-            f"--prefill-num-servers {prefill} of {each} GPUs takes {prefill * each} of the {total} serving GPUs, so no "
-            "engine is left to decode",
-            f"give at most {most}" if most > 0 else f"give at least {2 * each} serving GPUs",
-            ("--prefill-num-servers", *flags),
-        )
+    if config.prefill_num_servers is not None or config.sglang_config is not None:
+        try:
+            serving_groups(config)
+        except ConfigError as error:
+            for problem in error.problems:
+                yield Finding(problem.message, problem.hint, problem.flags or flags)
 
 
 def check_split_node(config: Config) -> Iterator[Finding]:
