@@ -13,7 +13,7 @@ from slime.config.flags import Flag
 # an engine takes a relative name that it does not find for a model on the Hugging Face Hub.
 SHARED_FOLDERS = ("hf_checkpoint", "ref_load", "load", "save", "update_weight_disk_dir")
 # Files and folders that the launcher alone opens.
-OWN_PATHS = ("metrics_file", "tensorboard_dir", "dry_run_json")
+OWN_PATHS = ("metrics_file", "tensorboard_dir", "dry_run_json", "chat_template_path")
 # Other flags that take the name of a file or folder; `*_path` flags are import paths of functions.
 FURTHER_PATHS = (
     "prompt_data", "eval_prompt_data", "eval_config", "sglang_config", "megatron_config_path", "critic_load",
