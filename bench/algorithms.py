@@ -23,6 +23,7 @@ from tiny_runs import COLOURS, ROOT, Axes, heading, held_out, provenance, ray_he
 
 FINAL_READINGS = 2  # the last accuracy is the mean of this many readings
 WHITENED = "--normalize-advantages"
+SUPERVISED = "slime.rollout.sft_rollout.generate_rollout"
 ONE_ANSWER = ["--n-samples-per-prompt", "1", "--rollout-batch-size", "512"]
 ALGORITHMS: dict[str, list[str]] = {
     "grpo": [],
@@ -37,7 +38,7 @@ ALGORITHMS: dict[str, list[str]] = {
         "--custom-pg-loss-reducer-function-path",
         "slime.algorithms.reduction.constant_length_weights",
     ],
-    "sft": [*ONE_ANSWER, "--loss-type", "sft_loss"],
+    "sft": [*ONE_ANSWER, "--loss-type", "sft_loss", "--rollout-function-path", SUPERVISED],
     # An answer alone in its group has advantage 0: the teacher is all that it learns from.
     "distillation": [*ONE_ANSWER, "--use-opd", "--opd-type", "megatron", "--opd-kl-coef", "1.0"],
 }

@@ -18,6 +18,7 @@ from slime.algorithms.objective import (
 )
 from slime.algorithms.reduction import constant_length_weights, token_weights
 from slime.data.train_batch import TrainSequence, TrainStep
+from slime.megatron.batch_checks import TrainBatchError
 from slime.megatron.log_probs import score_tokens, token_values
 from slime.megatron.packing import PackedBatch, pack
 
@@ -121,6 +122,7 @@ def make_micro_batch(
         parts = [getattr(one, name) for one in inputs]
         return None if parts[0] is None else torch.cat(parts).to(device)
 
+    head_ids, head_log_probs = _likeliest(sequences) if settings.options.score_centering else (None, None)
     tokens = PolicyTokens(
         weights=weights.to(device),
         lengths=torch.tensor(lengths, device=device),
@@ -131,15 +133,35 @@ def make_micro_batch(
         old_log_probs=column("old_log_probs"),
         ref_log_probs=column("ref_log_probs"),
         policy_weights=policy_weights,
+        rollout_head_log_probs=None if head_log_probs is None else head_log_probs.to(device),
         correction_mean=correction_mean,
     )
     return MicroBatch(
         sequences=list(sequences),
         packed=pack([torch.as_tensor(sequence.tokens) for sequence in sequences], lengths, device),
         tokens=tokens,
+        head_ids=None if head_ids is None else head_ids.to(device),
         old_values=column("old_values"),
         returns=column("returns"),
     )
+
+
+def _likeliest(sequences: Sequence[TrainSequence]) -> tuple[Tensor, Tensor]:
+    """The sampler's likeliest ids int64 [T, k] and their log-probs float32.
+
+    Raises:
+        TrainBatchError: a sequence came without them.
+    """
+    ids, log_probs = [], []
+    for sequence in sequences:
+        if sequence.rollout_topk_token_ids is None or sequence.rollout_topk_log_probs is None:
+            raise TrainBatchError(
+                f"sample {sequence.sample_index} came without the sampler's likeliest tokens, which "
+                "--use-score-centering needs for each of its response tokens."
+            )
+        ids.append(torch.as_tensor(sequence.rollout_topk_token_ids, dtype=torch.int64))
+        log_probs.append(torch.as_tensor(sequence.rollout_topk_log_probs, dtype=torch.float32))
+    return torch.cat(ids), torch.cat(log_probs)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 FinishReason = Literal["stop", "length", "abort"]
 
 
@@ -24,6 +27,8 @@ class SamplingParams:
         skip_special_tokens: of the text that a server decodes, which stop strings are compared with.
         sampling_seed: fixes the draw of this request on servers that sample per request; None = the server's own.
         banned_token_ids: ids that are never sampled.
+        top_logprobs_num: likeliest ids whose log-probs come back at each position; 0 = none. A field of the request,
+            not of its sampling parameters.
     """
 
     max_new_tokens: int
@@ -37,6 +42,7 @@ class SamplingParams:
     skip_special_tokens: bool = False
     sampling_seed: int | None = None
     banned_token_ids: tuple[int, ...] = ()
+    top_logprobs_num: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters as SGLang's ``/generate`` takes them, JSON-ready; what is at SGLang's default is left out."""
@@ -107,12 +113,16 @@ class Generation:
         logprobs: natural-log probability of each output id under the sampler; same length.
         finish_reason: "stop" = end token, "length" = token limit, "abort" = cancelled, what came so far is kept.
         weight_version: version of the weights that generated it.
+        top_token_ids: int32 [len(output_ids), k] the likeliest ids at each position, when they were asked for.
+        top_log_probs: float32, their natural-log probabilities.
     """
 
     output_ids: list[int]
     logprobs: list[float]
     finish_reason: FinishReason
     weight_version: str
+    top_token_ids: npt.NDArray[np.int32] | None = None
+    top_log_probs: npt.NDArray[np.float32] | None = None
 
 
 class GenerateClient(Protocol):

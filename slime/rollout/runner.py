@@ -6,6 +6,8 @@ import asyncio
 import itertools
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from slime.data.sample import Sample, Status
 from slime.rollout.client import GenerateClient, Generation, SamplingParams
 from slime.rollout.errors import RolloutError
@@ -137,6 +139,7 @@ class SampleRunner:
                 text=self.text.response_text(generation.output_ids),
                 weight_version=generation.weight_version,
             )
+            _append_likeliest(sample, generation)
         sample.status = STATUS[generation.finish_reason]
         return sample
 
@@ -167,6 +170,16 @@ class SampleRunner:
         if not self.options.partial_rollout:
             reset(sample)
         sample.status = Status.ABORTED
+
+
+def _append_likeliest(sample: Sample, generation: Generation) -> None:
+    """Add the likeliest ids of each generated position to those of the response, when they were asked for."""
+    ids, log_probs = generation.top_token_ids, generation.top_log_probs
+    if ids is None or log_probs is None:
+        return
+    earlier, values = sample.rollout_topk_token_ids, sample.rollout_topk_log_probs
+    sample.rollout_topk_token_ids = ids if earlier is None else np.concatenate([earlier, ids])
+    sample.rollout_topk_log_probs = log_probs if values is None else np.concatenate([values, log_probs])
 
 
 def reset(sample: Sample) -> None:

@@ -153,6 +153,7 @@ def _runner_options(config: Config, stop_token_ids: tuple[int, ...]) -> RunnerOp
             stop_token_ids=stop_token_ids,
             skip_special_tokens=config.rollout_skip_special_tokens,
             banned_token_ids=config.rollout_banned_token_ids or (),
+            top_logprobs_num=config.score_centering_top_k if config.use_score_centering else 0,
         ),
         concurrency=config.sglang_server_concurrency * config.num_engines,
         max_context_len=config.rollout_max_context_len,

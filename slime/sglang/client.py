@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import aiohttp
+import numpy as np
 
 from slime.rollout.client import Generation, SamplingParams
 from slime.sglang.control import EngineControl
@@ -85,7 +86,7 @@ class SGLangClient:
                 answer = await request_json(
                     self.session, "POST", f"{url}/generate", _body(input_ids, sampling, name), self.timeout
                 )
-                return _parse(answer, url)
+                return _parse(answer, url, sampling.top_logprobs_num)
         finally:
             self._in_flight[url] -= 1
             self._sent.pop(rid, None)
@@ -113,10 +114,11 @@ class SGLangClient:
 
 
 def _body(input_ids: list[int], sampling: SamplingParams, name: str) -> dict[str, Any]:
-    return {"input_ids": input_ids, "sampling_params": sampling.to_dict(), "return_logprob": True, "rid": name}
+    body = {"input_ids": input_ids, "sampling_params": sampling.to_dict(), "return_logprob": True, "rid": name}
+    return body | ({"top_logprobs_num": sampling.top_logprobs_num} if sampling.top_logprobs_num else {})
 
 
-def _parse(answer: Any, url: str) -> Generation:
+def _parse(answer: Any, url: str, top: int) -> Generation:
     """Read an answer of `/generate`, and refuse one whose parts disagree."""
     try:
         meta = answer["meta_info"]
@@ -127,6 +129,7 @@ def _parse(answer: Any, url: str) -> Generation:
         reason = FINISH_REASONS[kind]
         version = str(meta["weight_version"])
         output_ids = [int(token) for token in answer["output_ids"]]
+        likeliest = np.array([[pair[:2] for pair in row] for row in meta["output_top_logprobs"]] if top else [])
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise RequestError(
             f"{url}/generate gave an answer that is not understood ({error!r}): {str(answer)[:400]}", None, False
@@ -138,4 +141,14 @@ def _parse(answer: Any, url: str) -> Generation:
             None,
             False,
         )
-    return Generation(output_ids, logprobs, reason, version)  # type: ignore[arg-type]
+    if not top or not output_ids:
+        return Generation(output_ids, logprobs, reason, version)  # type: ignore[arg-type]
+    if likeliest.shape != (len(output_ids), top, 2):
+        raise RequestError(
+            f"{url}/generate was asked for the {top} likeliest of {len(output_ids)} positions, and the answer has the "
+            f"shape {list(likeliest.shape)}; a vocabulary smaller than --score-centering-top-k gives fewer",
+            None,
+            False,
+        )
+    ids_and_values = (likeliest[..., 1].astype(np.int32), likeliest[..., 0].astype(np.float32))
+    return Generation(output_ids, logprobs, reason, version, *ids_and_values)  # type: ignore[arg-type]

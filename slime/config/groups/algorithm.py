@@ -179,8 +179,8 @@ class CorrectionFlags:
     routing_replay_prefetch_microbatches: int = planned(
         1, "预取路由的 micro-batch 数", "micro-batches whose routes are prefetched", minimum=0, since=NEWER_SLIME
     )
-    use_score_centering: bool = planned(False, "score 中心化（SC）", "score centering (SC)", since=NEWER_SLIME)
-    score_centering_top_k: int = planned(
+    use_score_centering: bool = flag(False, "score 中心化（SC）", "score centering (SC)", since=NEWER_SLIME)
+    score_centering_top_k: int = flag(
         128, "SC 使用的采样端 top-k", "sampler's top-k that SC uses", minimum=1, since=NEWER_SLIME
     )
     use_opsm: bool = flag(False, "屏蔽偏离过大的负样本序列", "mask negative sequences that are too far off-policy")

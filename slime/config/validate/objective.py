@@ -51,6 +51,36 @@ def check_loss_form(config: Config) -> Iterator[Finding]:
         )
 
 
+def check_score_centering(config: Config) -> Iterator[Finding]:
+    """Score centering is derived for the REINFORCE loss, token weights, and a sampler whose distribution is known."""
+    if not config.use_score_centering:
+        return
+    excluded = {
+        "--pg-loss-type": config.pg_loss_type == "ppo",
+        "--loss-type": config.loss_type != "policy_loss",
+        "--use-opd": config.use_opd,
+        "--use-opsm": config.use_opsm,
+        "--get-mismatch-metrics": config.get_mismatch_metrics,
+        "--use-unbiased-kl": config.use_unbiased_kl,
+        "--custom-pg-loss-reducer-function-path": config.custom_pg_loss_reducer_function_path is not None,
+        "--custom-tis-function-path": config.custom_tis_function_path in MIS_NAMES,
+    }
+    for name in (name for name, on in excluded.items() if on):
+        value = getattr(config, name[2:].replace("-", "_"))
+        yield Finding(
+            f"--use-score-centering is derived without {name}{'' if value is True else f' {value}'}",
+            f"drop {name}",
+            ("--use-score-centering", name),
+        )
+    if config.rollout_top_p != 1:
+        yield Finding(
+            f"--use-score-centering needs the sampler's whole distribution, and --rollout-top-p {config.rollout_top_p} "
+            "cuts it; centering over what top-p kept is not run yet",
+            "give --rollout-top-p 1",
+            ("--use-score-centering", "--rollout-top-p"),
+        )
+
+
 def check_mis(config: Config) -> Iterator[Finding]:
     """Flags of MIS come with MIS, and its limits are in order."""
     on = config.custom_tis_function_path in MIS_NAMES
@@ -139,4 +169,12 @@ def _given(config: Config, field: str) -> bool:
     return config.origins.get(field, "derived") != "derived"
 
 
-CHECKS = (check_kl_penalty, check_loss_form, check_mis, check_critic, check_distillation, check_supervision)
+CHECKS = (
+    check_kl_penalty,
+    check_loss_form,
+    check_score_centering,
+    check_mis,
+    check_critic,
+    check_distillation,
+    check_supervision,
+)
