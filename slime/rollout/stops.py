@@ -72,7 +72,9 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     text = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=False))
     after = text.rpartition(mark)[2]
     ids = list(tokenizer(after, add_special_tokens=False)["input_ids"]) if after else []
-    return ids[:1] if ids and ids[0] in tokenizer.all_special_ids else []
+    # `all_special_ids` holds the named ones alone; a token of the vocabulary may be special without a name.
+    added = tokenizer.added_tokens_decoder.get(ids[0]) if ids else None
+    return ids[:1] if added is not None and added.special else []
 
 
 def _generation_config(folder: str) -> dict[str, Any]:
