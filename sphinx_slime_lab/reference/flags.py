@@ -1,4 +1,4 @@
-"""The runtime's flags with all that the registry knows of them; those that are only passed on to SGLang as a table."""
+"""The runtime's flags with all that the registry knows of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from docutils import nodes
 from slime.config import GROUP_TITLES, REGISTRY, Flag
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.reference.base import ReferenceDirective, entries, entry, facts
-from sphinx_slime_lab.render.tables import Cell, code, separated, table
+from sphinx_slime_lab.render.tables import code, separated
 from sphinx_slime_lab.workbench import Workbench
 
 # The group whose flags have no description of their own: they are passed on to the server.
 PASSED_ON = "engine"
+
+_SOURCES = {"slime": "slime", "megatron": "Megatron", "sglang": "SGLang", "own": "slime"}
 
 
 class FlagsDirective(ReferenceDirective):
@@ -23,36 +25,27 @@ class FlagsDirective(ReferenceDirective):
     twin = "flags.json"
 
     def tables(self, bench: Workbench, argument: str) -> Iterator[nodes.Node]:
-        """Yield a list of entries or a table for each group; with its title when there are several."""
+        """Yield a list of entries for each group; with its title when there are several."""
         for group, flags in REGISTRY.groups().items():
             if argument not in ("", group):
                 continue
             if not argument:
                 yield nodes.paragraph("", "", nodes.strong("", GROUP_TITLES[group][bench.language]))
-            if group == PASSED_ON:
-                heads = self.heads(bench, "flag", "accepts", "without_it", "runs")
-                yield table(heads, (self._row(bench, flag) for flag in flags), (34, 36, 14, 16), "reference")
-            else:
-                yield entries(self._entry(bench, flag) for flag in flags)
-
-    def _name(self, bench: Workbench, flag: Flag) -> nodes.Node:
-        return self.target("flag", flag.name, flag.help[bench.language])
+            yield entries(self._entry(bench, flag) for flag in flags)
 
     def _entry(self, bench: Workbench, flag: Flag) -> nodes.definition_list_item:
-        term = [self._name(bench, flag), nodes.Text(" " + _runs(bench, flag))]
-        named = {
+        says = flag.help[bench.language]
+        term = [self.target("flag", flag.name, says), nodes.Text(" " + _runs(bench, flag))]
+        told_once = flag.group == PASSED_ON  # by the page, not by each of 450 entries
+        named: dict[str, Sequence[nodes.Node]] = {
             "accepts": [nodes.Text(flag.range_text(bench.language))] if not flag.switch else [],
             "default": _default(bench, flag),
             "without_it": _system_default(flag) if flag.default is None else [],
             "sets": separated([code(one) for one in flag.sets]),
-            "source_of_flag": [nodes.Text(f"{flag.source} {flag.since}")],
+            "source_of_flag": [] if told_once else [nodes.Text(f"{_SOURCES[flag.source]} {flag.since}")],
         }
         rows = ((word(bench.language, key), content) for key, content in named.items())
-        return entry(term, nodes.paragraph("", flag.help[bench.language]), facts(rows))
-
-    def _row(self, bench: Workbench, flag: Flag) -> list[Cell]:
-        accepts = "" if flag.switch else flag.range_text(bench.language)
-        return [self._name(bench, flag), accepts, _system_default(flag), _runs(bench, flag)]
+        return entry(term, *([] if told_once else [nodes.paragraph("", says)]), facts(rows))
 
 
 def _default(bench: Workbench, flag: Flag) -> Sequence[nodes.Node]:
