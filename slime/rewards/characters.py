@@ -24,7 +24,7 @@ SIGNS = {
     "β": r"\beta ", "′": "'", "’": "'", "“": '"', "”": '"', "、": ",", "。": ".", "\u00a0": " ", "\u2009": " ",
     "\u202f": " ", "\u3000": " ", "\ufeff": "", "\u200b": "",
 }  # fmt: skip
-TABLE = {
+TABLE: dict[int, int | str] = {
     **FULL_WIDTH,
     **SUBSCRIPTS,
     **{ord(character): sign for character, sign in SIGNS.items()},

@@ -8,6 +8,7 @@ import collections
 import contextlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -67,13 +68,8 @@ def run(args: argparse.Namespace) -> int:
         with _opened(args.file) as stream:
             return asyncio.run(_Grading(service, args.file, args.workers).run(stream))
     except OSError as error:
-        if isinstance(error, BrokenPipeError):  # whoever reads the verdicts has read enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
         print(f"slime grade: {args.file}: {error.strerror or error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 130
 
 
 def _service(args: argparse.Namespace) -> GradingService:
@@ -107,21 +103,28 @@ class _Grading:
 
     async def run(self, stream: IO[bytes]) -> int:
         """Grade everything in the stream; returns the exit status."""
-        waiting: collections.deque[tuple[list[Row], asyncio.Task[list[Verdict]]]] = collections.deque()
-        async with self._service:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _interrupted)
+        queue: asyncio.Queue[tuple[list[Row], asyncio.Task[list[Verdict]]] | None] = asyncio.Queue(self._in_flight)
+        async with self._service, asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._print_all(queue))
             batches = read_batches(stream)
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
                 requests = [row.request for row in batch if row.request is not None]
-                waiting.append((batch, asyncio.create_task(self._service.grade(requests))))
-                while len(waiting) >= self._in_flight or (waiting and waiting[0][1].done()):
-                    await self._print(*waiting.popleft())
-            while waiting:
-                await self._print(*waiting.popleft())
+                await queue.put((batch, tasks.create_task(self._service.grade(requests))))
+            await queue.put(None)
         self._report("done")
         return 1 if self._unusable else 0
 
-    async def _print(self, batch: list[Row], task: asyncio.Task[list[Verdict]]) -> None:
-        verdicts = iter(await task)
+    async def _print_all(self, queue: asyncio.Queue[tuple[list[Row], asyncio.Task[list[Verdict]]] | None]) -> None:
+        while (item := await queue.get()) is not None:
+            batch, task = item
+            try:
+                self._print(batch, await task)
+            except BrokenPipeError:
+                os._exit(0)  # whoever reads the verdicts has read enough
+
+    def _print(self, batch: list[Row], found: list[Verdict]) -> None:
+        verdicts = iter(found)
         for row in batch:
             if row.request is None:
                 self._unusable += 1
@@ -139,10 +142,15 @@ class _Grading:
         self._spoke = time.monotonic()
         seconds = max(self._spoke - self._began, 1e-3)
         total = sum(self._counts.values())
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._counts.items()))
-        print(
-            f"slime grade: {state}: {total} rows in {seconds:.1f} s, {total / seconds:.0f}/s; {kinds}", file=sys.stderr
-        )
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._counts.items())) or "nothing to grade"
+        rate = f"{total} rows in {seconds:.1f} s, {total / seconds:.0f}/s"
+        print(f"slime grade: {state}: {rate}; {kinds}", file=sys.stderr)
+
+
+def _interrupted() -> None:
+    # At once: the thread that reads may wait for input that never comes. Workers end with their input.
+    sys.stdout.flush()
+    os._exit(130)
 
 
 def _line(row: Row, verdict: Verdict) -> dict[str, Any]:

@@ -66,7 +66,8 @@ def _same(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[
     if one.shape == "equation" or other.shape == "equation":
         return _equations(one, other, hook)
     if one.number is not None and other.number is not None:
-        return one.number == other.number, f"numbers {_short(one.number)} and {_short(other.number)}"
+        same = one.number == other.number or _same_share(one, other)
+        return same, f"numbers {_short(one)} and {_short(other)}"
     if "text" in (one.shape, other.shape):
         same = key(one.text).casefold() == key(other.text).casefold()
         return same, "the same words" if same else "words differ"
@@ -75,6 +76,13 @@ def _same(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[
     if key(one.text) == key(other.text):
         return True, "written alike"
     return _symbolic(hook).same_expression(_latex(one), _latex(other))
+
+
+def _same_share(one: Answer, other: Answer) -> bool:
+    """50 percent is the number 0.5 (and, as any unit may be left out, the number 50)."""
+    if one.unit == "percent" and not other.unit:
+        return one.number is not None and other.number is not None and one.number == 100 * other.number
+    return other.unit == "percent" and not one.unit and _same_share(other, one)
 
 
 def _collections(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[bool, str]:
@@ -142,6 +150,6 @@ def _latex(answer: Answer) -> str:
     return str(top) if bottom == 1 else rf"\frac{{{top}}}{{{bottom}}}"
 
 
-def _short(number: object) -> str:
-    text = str(number)
+def _short(answer: Answer) -> str:
+    text = f"{answer.number} {answer.unit}".strip()
     return text if len(text) <= 40 else f"{text[:37]}..."

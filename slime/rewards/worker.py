@@ -7,6 +7,7 @@ holds nothing that another process needs.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -76,8 +77,11 @@ class Server:
 
 
 def _reply(message: list[Any]) -> None:
-    sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os._exit(0)  # the parent is gone, and nobody waits for anything
 
 
 if __name__ == "__main__":

@@ -116,7 +116,8 @@ def near_misses(value: Fraction, rng: random.Random) -> list[str]:
     others += [Fraction(value.numerator + 1, value.denominator), Fraction(value.numerator, value.denominator + 1)]
     if value:
         others.append(1 / value)
-    return [rng.choice(spellings(other)) for other in others if other != value]
+    # 50% is both 50 and 1/2, so these two are no near misses.
+    return [rng.choice(spellings(other)) for other in others if other not in (value, 100 * value, value / 100)]
 
 
 def random_value(rng: random.Random) -> Fraction:

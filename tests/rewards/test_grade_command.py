@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -107,3 +108,15 @@ def test_rows_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.line for one in found] == [1, 2, 3]
     assert [one.request is None for one in found] == [False, True, False]
     assert "longer than" in found[1].problem
+
+
+def test_ctrl_c_ends_it_although_input_is_open() -> None:
+    words = [sys.executable, "-m", "slime", "grade", "-", "--workers", "1"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"no row\n" * (rows.BATCH_ROWS + 1))
+        process.stdin.flush()
+        assert b"input:1: no JSON" in process.stderr.readline()  # it is running, and waits for more
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -165,6 +166,9 @@ def test_the_row_may_stand_in_the_label_and_nulls_are_no_parameters() -> None:
     label = {"instruction_id_list": ["keywords:existence"], "kwargs": [{"keywords": ["sun"], "num_words": None}]}
     check_label("ifbench", label)
     assert grade("ifbench", "The sun.", label).kind == "correct"
+    assert grade("ifbench", "The sun.", json.dumps(label)).kind == "correct"
+    with pytest.raises(GoldError, match="begins like a JSON object and is none"):
+        check_label("ifbench", "{sun")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from slime.rewards.gold import GoldError
 
 # Imported for what they register.
 from slime.rewards.instructions import counts, fixed, ifeval, layout, wordplay  # noqa: F401
@@ -18,7 +21,7 @@ MAX_RESPONSE = 1_000_000
 
 
 class InstructionGrader:
-    """Reads `instruction_id_list` and `kwargs` of the metadata, or of a label that is an object.
+    """Reads `instruction_id_list` and `kwargs` of the metadata, or of a label that is an object (or one as JSON).
 
     The whole text after the thinking part counts, with nothing cut off (strict accuracy).
     """
@@ -52,5 +55,10 @@ class InstructionGrader:
 
 
 def _instructions(label: Any, metadata: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    if isinstance(label, str) and label.lstrip().startswith("{"):
+        try:
+            label = json.loads(label)
+        except ValueError as error:
+            raise GoldError(f"the label begins like a JSON object and is none: {error}.") from error
     source = metadata if "instruction_id_list" in metadata or not isinstance(label, Mapping) else label
     return read_instructions(source.get("instruction_id_list"), source.get("kwargs"), NOT_CHECKED)
