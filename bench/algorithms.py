@@ -24,7 +24,8 @@ from tiny_runs import COLOURS, ROOT, Axes, heading, held_out, provenance, ray_he
 FINAL_READINGS = 2  # the last accuracy is the mean of this many readings
 WHITENED = "--normalize-advantages"
 SUPERVISED = "slime.rollout.sft_rollout.generate_rollout"
-ONE_ANSWER = ["--n-samples-per-prompt", "1", "--rollout-batch-size", "512"]
+GROUPS = ["--n-samples-per-prompt", "8", "--rollout-batch-size", "32"]
+ONE_ANSWER = ["--n-samples-per-prompt", "1", "--rollout-batch-size", "256"]
 ALGORITHMS: dict[str, list[str]] = {
     "grpo": [],
     "gspo": ["--advantage-estimator", "gspo", "--eps-clip", "3e-4", "--eps-clip-high", "4e-4"],
@@ -38,11 +39,15 @@ ALGORITHMS: dict[str, list[str]] = {
         "--custom-pg-loss-reducer-function-path",
         "slime.algorithms.reduction.constant_length_weights",
     ],
+    "score-centering": [
+        *("--use-score-centering", "--score-centering-top-k", "16", "--use-tis"),
+        *("--disable-grpo-std-normalization", "--calculate-per-token-loss"),
+    ],
     "sft": [*ONE_ANSWER, "--loss-type", "sft_loss", "--rollout-function-path", SUPERVISED],
     # An answer alone in its group has advantage 0: the teacher is all that it learns from.
     "distillation": [*ONE_ANSWER, "--use-opd", "--opd-type", "megatron", "--opd-kl-coef", "1.0"],
 }
-STEPS = ["--global-batch-size", "256"]  # two steps a round, so that ratios move and clips have something to do
+STEPS = ["--global-batch-size", "128"]  # two steps a round, so that ratios move and clips have something to do
 
 
 @dataclass
@@ -96,7 +101,7 @@ def flags_of(algorithm: str, folder: Path) -> list[str]:
     Raises:
         SystemExit: the teacher of this seed was not trained yet.
     """
-    flags = [*STEPS, *ALGORITHMS[algorithm]]
+    flags = [*GROUPS, *STEPS, *ALGORITHMS[algorithm]]
     if algorithm == "sft":
         return [*flags, "--prompt-data", str(folder / "conversations.jsonl")]
     if algorithm == "distillation":
@@ -173,11 +178,11 @@ def curves(runs: list[Run]) -> str:
 def write(output: Path, runs: list[Run], command: str, options: argparse.Namespace) -> None:
     """The three files, from all runs so far."""
     runs.sort(key=lambda run: (list(ALGORITHMS).index(run.algorithm), run.seed))
-    flags = {name: " ".join([*STEPS, *words]) for name, words in ALGORITHMS.items()}
+    flags = {name: " ".join([*GROUPS, *STEPS, *words]) for name, words in ALGORITHMS.items()}
     record = provenance(command) | {"rounds": options.rounds, "flags": flags, "runs": [asdict(run) for run in runs]}
     output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     note = (
-        f"{options.rounds} rounds of 512 answers, 8 to a prompt (supervised training and distillation: 1), two "
+        f"{options.rounds} rounds of 256 answers, 8 to a prompt (supervised training and distillation: 1), two "
         "optimizer steps a round. Accuracy of sampled answers to 400 held-out problems, 4 each, at temperature 1 "
         f"(standard error about 0.012); «after» is the mean of the last {FINAL_READINGS} readings. Teacher KL: mean "
         "reverse KL to the teacher on the student's own tokens, in nats a token, in the first and the last round.\n"
@@ -191,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=list(ALGORITHMS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--eval-interval", type=int, default=10)
     parser.add_argument("--port", type=int, default=8485, help="of the Ray dashboard; the next one is the head's")
     parser.add_argument("--work", type=Path, default=ROOT / "build/algorithms", help="models, data and logs")

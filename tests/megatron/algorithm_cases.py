@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from megatron_cases import make_batch, make_config, make_sequences
+from megatron_cases import VOCABULARY, make_batch, make_config, make_sequences
 
 from slime.data.train_batch import TrainSequence
 
@@ -27,6 +28,9 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
         "use_tis": True, "custom_tis_function_path": MIS, "tis_level": "geometric", "tis_batch_normalize": True,
         "use_rs": True, "rs_level": "token", "rs_upper_bound": 9.0, "rs_lower_bound": 0.05,
     },
+    "score-centering": {
+        "use_score_centering": True, "score_centering_top_k": 5, "use_tis": True, "calculate_per_token_loss": True,
+    },
     "distillation": {"use_opd": True, "opd_type": "megatron", "opd_kl_coef": 0.5},
     "sft": {"loss_type": "sft_loss", "calculate_per_token_loss": True},
 }  # fmt: skip
@@ -44,9 +48,14 @@ def with_models(flags: dict[str, Any], reference: Path, teacher: Path) -> dict[s
 
 def round_sequences(round_id: int, count: int = 16) -> list[TrainSequence]:
     """Samples of one round; log-probs of the sampler lie near those of the model, so that corrections keep some."""
-    sequences = make_sequences(count, seed=20 + round_id)
+    sequences, random = make_sequences(count, seed=20 + round_id), np.random.default_rng(round_id)
     for sequence in sequences:
         sequence.rollout_log_probs = sequence.rollout_log_probs / 2
+        scores = random.normal(size=(sequence.response_length, VOCABULARY)) * 2
+        log_probs = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+        ids = np.argsort(-log_probs, axis=1)[:, :5].astype(np.int32)
+        sequence.rollout_topk_token_ids = ids
+        sequence.rollout_topk_log_probs = np.take_along_axis(log_probs, ids, axis=1).astype(np.float32)
     return sequences
 
 

@@ -18,6 +18,7 @@ from megatron_cases import load_hf_model, make_batch, make_hf_model, reference_l
 from torch import Tensor
 
 from slime.data.train_batch import TrainSequence
+from slime.megatron.batch_checks import TrainBatchError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -198,6 +199,50 @@ def test_reinforce_plus_plus_whitens_returns_of_the_whole_round(make_trainer: Ma
         advantages = torch.tensor([(value - mean) / deviation for value in own])
         total = total + (-(log_probs - log_probs.detach()).exp() * advantages)[trained].mean() / len(sequences)
     gradient_after(trainer, model, sequences, total)
+
+
+def test_score_centering_equals_the_loops(make_trainer: Make, hf_folder: Path) -> None:
+    trainer, model = make_trainer(**ALGORITHMS["score-centering"]), load_hf_model(hf_folder)
+    trainer.load()
+    sequences = round_sequences(11)
+    tokens = sum(len(masked(sequence)) for sequence in sequences)
+    total = torch.zeros(())
+    for sequence in sequences:
+        first_row = sequence.total_length - sequence.response_length - 1
+        rows = model(torch.as_tensor(sequence.tokens)[None]).logits[0, first_row:-1].log_softmax(-1)
+        for t in masked(sequence):
+            log_prob = rows[t, int(sequence.tokens[first_row + 1 + t])]
+            weight = min(math.exp(float(log_prob) - float(sequence.rollout_log_probs[t])), 2.0)
+            assert sequence.rollout_topk_token_ids is not None and sequence.rollout_topk_log_probs is not None
+            head = rows[t, torch.as_tensor(sequence.rollout_topk_token_ids[t], dtype=torch.int64)]
+            p, q = head.detach().double().exp(), np.exp(sequence.rollout_topk_log_probs[t].astype(np.float64))
+            rho = max(1 - q.sum(), 1e-6) / max(1 - float(p.sum()), 1e-6)
+            alpha = rho * min(1 / rho, 2.0)
+            centre = sum(
+                (qv * min(float(pv) / qv, 2.0) - alpha * float(pv)) * h for pv, qv, h in zip(p, q, head, strict=True)
+            )
+            total = total + sequence.advantage * (centre - weight * log_prob) / tokens
+    gradient_after(trainer, model, sequences, total)
+    sequences[3].rollout_topk_token_ids = None
+    with pytest.raises(TrainBatchError, match="sample 103 came without the sampler's likeliest tokens"):
+        trainer.train(make_batch(sequences))
+
+
+def test_a_teacher_may_be_a_run_of_its_own(make_trainer: Make, hf_folder: Path, tmp_path: Path) -> None:
+    """Its checkpoint has an optimizer's state, too, of which the weights alone are read."""
+    trained = make_trainer(save=str(tmp_path), lr_warmup_iters=0)
+    trained.load()
+    trained.train(make_batch(round_sequences(0)))
+    trained.save(0, {})
+    sequences = round_sequences(1)
+    wanted = trained.log_probs(sequences)
+    flags = ALGORITHMS["distillation"] | {"opd_teacher_load": str(tmp_path)}
+    trainer = make_trainer(**flags)
+    trainer.load()
+    own = trainer.log_probs(sequences)
+    pairs = [(a - b)[masked(s)] for a, b, s in zip(own, wanted, sequences, strict=True)]
+    expected = float(np.concatenate(pairs).mean())
+    assert trainer.train(make_batch(sequences))["opd_reverse_kl"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_distillation_subtracts_the_reverse_kl(make_trainer: Make, hf_folder: Path, models: Any) -> None:

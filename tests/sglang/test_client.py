@@ -73,6 +73,24 @@ async def ask(server: Server, **options: Any) -> Generation:
         return await client.generate([1, 2], SAMPLING, "r")
 
 
+def test_the_likeliest_ids_of_each_position_come_along() -> None:
+    rows = [[[-0.5, 7, None], [-1.5, 3, None]], [[-0.25, 9, None], [-0.5, 8, None]]]
+    body = answer([7, 8])
+    body["meta_info"]["output_top_logprobs"] = rows
+
+    async def run() -> None:
+        async with Server(generate=replies(body=body)) as server, SGLangClient([server.url]) as client:
+            found = await client.generate([1], SamplingParams(max_new_tokens=4, top_logprobs_num=2), "r")
+            assert server.bodies[0][1]["top_logprobs_num"] == 2
+            assert found.top_token_ids is not None and found.top_log_probs is not None
+            assert found.top_token_ids.tolist() == [[7, 3], [9, 8]]
+            assert found.top_log_probs.tolist() == [[-0.5, -1.5], [-0.25, -0.5]]
+            with pytest.raises(RequestError, match="asked for the 3 likeliest of 2 positions"):
+                await client.generate([1], SamplingParams(max_new_tokens=4, top_logprobs_num=3), "r")
+
+    asyncio.run(run())
+
+
 def test_an_answer_becomes_a_generation() -> None:
     async def run() -> None:
         async with Server(generate=replies()) as server:
