@@ -29,6 +29,7 @@ from slime.megatron.objective import LogProbGap, MicroBatch, SequenceInputs, eva
 from slime.megatron.optimizer import build_optimizer, wrap_model
 from slime.megatron.packing import PackedBatch
 from slime.megatron.passes import REFERENCE, TEACHER, correction_means, needed_passes
+from slime.megatron.postprocess import load_postprocess
 from slime.megatron.settings import estimator_options, objective_settings, optimizer_settings
 from slime.megatron.step import StepRunner
 from slime.megatron.weight_copies import WeightCopies
@@ -61,6 +62,7 @@ class MegatronTrainer:
             CpuShimError: --device cpu with a release of megatron-core that was not tried.
         """
         self.config = config
+        self._postprocess = load_postprocess(config)
         self.model_config = HFModelConfig.read(Path(config.hf_checkpoint))
         self.rank, self.world_size = rank, world_size
         spec = process.ProcessSpec(
@@ -199,6 +201,8 @@ class MegatronTrainer:
             )
             for i in range(len(sequences))
         ]
+        if self._postprocess is not None:
+            inputs = self._postprocess(batch, inputs)
         return inputs, found.metrics
 
     def _micro_batches(

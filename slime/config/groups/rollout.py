@@ -119,7 +119,7 @@ class RolloutFlags:
         minimum=1,
         since=NEWER_SLIME,
     )
-    rollout_data_postprocess_path: str | None = planned(
+    rollout_data_postprocess_path: str | None = flag(
         None, "训练数据的后处理函数", "import path of a function that post-processes training data"
     )
     rollout_sample_filter_path: str | None = flag(
@@ -171,5 +171,9 @@ class EvaluationFlags:
     eval_label_key: str | None = flag(
         None, "评估集标准答案所在的列", "column of the reference answer in evaluation sets"
     )
-    eval_tool_key: str | None = planned(None, "评估集工具定义所在的列", "column of the tools in evaluation sets")
+    eval_tool_key: str | None = flag(
+        None,
+        "评估集工具定义所在的列，默认同 --tool-key",
+        "column of the tools in evaluation sets, by default --tool-key",
+    )
     eval_reward_key: str | None = flag(None, "评估取哪个奖励键", "key of the reward in the evaluation")
