@@ -44,7 +44,9 @@ DIMENSIONS: dict[str, Any] = {
 }  # fmt: skip
 MACHINE: dict[str, Any] = {
     "name": "node-0", "addresses": ("10.0.0.1",), "interfaces": ("lo", "eth0"), "memory": 64 * 2**30,
-    "shared_memory": 2**30, "open_files": 65536, "gpus": tuple(range(8)),
+    "shared_memory": 2**30, "open_files": 65536, "gpus": tuple(range(8)), "mounts": (("/", "ext4"),),
+    "libraries": {"torch": "2.13.0+cpu", "ray": "2.60.0", "megatron-core": "0.16.1", "sglang": "0.5.23",
+                  "transformers": "5.19.0", "math-verify": "0.9.0"},
 }  # fmt: skip
 
 

@@ -52,7 +52,7 @@ def shards(*, second: bool, complete: bool = True) -> Change:
         names = sorted(whole)
         first, rest = names[:4], names[4:]
         (bench.folder / "hf" / "model.safetensors").unlink()
-        index = {name: "1.safetensors" for name in first} | {name: "2.safetensors" for name in rest}
+        index = dict.fromkeys(first, "1.safetensors") | dict.fromkeys(rest, "2.safetensors")
         bench.write("hf/model.safetensors.index.json", {"weight_map": index})
         write_safetensors(bench.folder / "hf" / "1.safetensors", {name: whole[name] for name in first})
         if second:
@@ -107,7 +107,8 @@ CHECKPOINT_CASES: list[Case] = [
      both(lambda b: b.config(kv_lora_rank=4), lambda b: b.set(tensor_model_parallel_size=4))),
     ("engine-heads", "hf", engine(8), ["over 8 GPUs", "4 attention heads", "1, 2, 4 fit"], engine(8, 4)),
     ("engine-heads", "hf", both(lambda b: b.config(num_attention_heads=12, num_key_value_heads=4), engine(6)),
-     ["6 GPUs", "4 key-value heads"], both(lambda b: b.config(num_attention_heads=16, num_key_value_heads=4), engine(8))),
+     ["6 GPUs", "4 key-value heads"], both(lambda b: b.config(num_attention_heads=16, num_key_value_heads=4),
+     engine(8))),
     ("engine-heads", "hf", both(lambda b: b.config(**WIDE, vision_config={"num_heads": 12}), engine(8)),
      ["12 attention heads of the vision tower", "1, 2, 4 fit"],
      both(lambda b: b.config(**WIDE, vision_config={"num_heads": 16}), engine(8))),
@@ -150,7 +151,8 @@ CHECKPOINT_CASES: list[Case] = [
      ["--expert-model-parallel-size 24 does not divide the model's 64 experts", "16 or 32"],
      both(lambda b: b.config(**MOE), lambda b: b.set(expert_model_parallel_size=32))),
     ("experts", "hf", both(lambda b: b.config(**MOE), engine(3, experts=3)),
-     ["--sglang-ep-size 3 does not divide the model's 64 experts"], both(lambda b: b.config(**MOE), engine(4, experts=4))),
+     ["--sglang-ep-size 3 does not divide the model's 64 experts"], both(lambda b: b.config(**MOE),
+     engine(4, experts=4))),
     ("experts", "hf", both(lambda b: b.config(**MOE), lambda b: b.set(expert_tensor_parallel_size=3)),
      ["--expert-tensor-parallel-size 3 does not divide the experts' width of 8"],
      both(lambda b: b.config(**MOE), lambda b: b.set(expert_tensor_parallel_size=2))),
@@ -175,7 +177,8 @@ CHECKPOINT_CASES: list[Case] = [
     ("model-dimensions", "hf", lambda b: b.config(partial_rotary_factor=0.5), ["rotary_percent 0.5"], nothing),
     ("model-dimensions", "hf", lambda b: b.config(rms_norm_eps=1e-5), ["norm_eps 1e-05"], nothing),
     ("model-dimensions", "hf", lambda b: b.config(tie_word_embeddings=True), ["tied_embeddings True"], nothing),
-    ("model-dimensions", "hf", lambda b: b.config(tie_word_embeddings=None), ["does not state tied_embeddings"], nothing),
+    ("model-dimensions", "hf", lambda b: b.config(tie_word_embeddings=None),
+     ["does not state tied_embeddings"], nothing),
     ("model-dimensions", "hf", lambda b: b.config(model_type="llama"), ["hf_model_type llama"], nothing),
     ("model-dimensions", "hf", lambda b: b.config(num_nextn_predict_layers=1), ["mtp_layers 1"], nothing),
     ("model-dimensions", "hf", lambda b: b.config(use_qk_norm=False), ["qk_norm False"],

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slime.config.flags import Text
 from slime.config.preflight.inputs import Inputs
-from slime.config.preflight.machine import file_system, is_shared
+from slime.config.preflight.machine import is_shared
 from slime.config.preflight.shards import checkpoint_bytes, checkpoint_elements
 from slime.config.preflight.sizes import size_text
 from slime.config.rule import Finding, Rule
@@ -82,30 +82,32 @@ def check_shared_folders(inputs: Inputs) -> Iterator[Finding]:
     config = inputs.config
     if config.actor_num_nodes == 1 and not config.rollout_external_engine_addrs:
         return
-    for flag, path in (
-        ("--save", config.save),
-        ("--load", config.load),
-        ("--ref-load", config.ref_load),
-        ("--hf-checkpoint", config.hf_checkpoint),
-        ("--update-weight-disk-dir", config.update_weight_disk_dir),
-    ):
-        kind = file_system(existing(Path(path))) if path else None
-        if kind is not None and not is_shared(kind):
-            yield Finding(
-                f"{flag} {path} lies on {kind}, a file system of this machine alone, and {config.actor_num_nodes} "
-                "nodes "
-                "and the engines look for it under the same name",
-                "name a folder on shared storage, or put the same files on every node",
-                (flag,),
-                severity="warning",
-            )
+    used = {
+        "--save": config.save,
+        "--load": config.load,
+        "--ref-load": config.ref_load,
+        "--hf-checkpoint": config.hf_checkpoint,
+        "--update-weight-disk-dir": config.update_weight_disk_dir,
+    }
+    kinds = {flag: inputs.machine.file_system(Path(path)) for flag, path in used.items() if path}
+    own = {flag: kind for flag, kind in kinds.items() if kind is not None and not is_shared(kind)}
+    if own:
+        listed = ", ".join(f"{flag} {used[flag]}" for flag in own)
+        yield Finding(
+            f"{listed}: on {', '.join(sorted(set(own.values())))}, which this machine alone sees, and other machines "
+            "of "
+            "the run look there too",
+            "name folders on shared storage, or put the same files on every machine",
+            tuple(own),
+            severity="warning",
+        )
 
 
 def check_compile_cache(inputs: Inputs) -> Iterator[Finding]:
     """The cache of compiled kernels belongs to this machine."""
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         path = inputs.machine.environment.get(name)
-        kind = file_system(existing(Path(path))) if path else None
+        kind = inputs.machine.file_system(Path(path)) if path else None
         if is_shared(kind):
             yield Finding(
                 f"{name}={path} lies on {kind}, which several machines share: they write over each other's kernels",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
 import resource
 import shutil
@@ -17,6 +18,8 @@ UNLIMITED = resource.RLIM_INFINITY
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _INFINIBAND = Path("/sys/class/infiniband")
 _GPUS = Path("/proc/driver/nvidia/gpus")
+# What a run stands on, by the names that pip knows.
+LIBRARIES = ("torch", "ray", "megatron-core", "sglang", "transformers", "math-verify")
 # The file systems that several machines can see. What is not named here is taken for a disk of this machine.
 SHARED_FILE_SYSTEMS = (
     "nfs", "nfs4", "lustre", "gpfs", "ceph", "cifs", "beegfs", "9p", "afs", "glusterfs", "virtiofs", "fuse",
@@ -38,6 +41,8 @@ class Machine:
         locked_memory: most memory that may be pinned; -1 = unlimited.
         gpus: numbers of the GPUs that may be used; None without NVIDIA's driver.
         rdma: state of each port of each RDMA device, e.g. ``{"mlx5_0": ("ACTIVE",)}``.
+        mounts: (folder, kind of file system) of each mount, e.g. ``("/data", "nfs4")``.
+        libraries: installed version of each library that a run stands on; None = not installed.
     """
 
     name: str = "localhost"
@@ -50,6 +55,15 @@ class Machine:
     locked_memory: int = UNLIMITED
     gpus: tuple[int, ...] | None = None
     rdma: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    mounts: tuple[tuple[str, str], ...] = ()
+    libraries: Mapping[str, str | None] = field(default_factory=dict)
+
+    def file_system(self, path: Path) -> str | None:
+        """The kind of the file system that holds a path; None when it cannot be told."""
+        target = path.absolute()
+        holding = [(len(Path(point).parts), kind) for point, kind in self.mounts if target.is_relative_to(point)]
+        # A later mount on the same folder hides an earlier one.
+        return max(enumerate(holding), key=lambda one: (one[1][0], one[0]))[1][1] if holding else None
 
 
 def look() -> Machine:
@@ -66,6 +80,8 @@ def look() -> Machine:
         locked_memory=resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
         gpus=_gpus(os.environ),
         rdma=_rdma(),
+        mounts=_mounts(),
+        libraries={name: _version(name) for name in LIBRARIES},
     )
 
 
@@ -122,22 +138,21 @@ def _text(path: Path) -> str:
         return "UNREADABLE"
 
 
-def file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
-    """The kind of the file system that holds a path (``ext4``, ``nfs4``, ...); None when it cannot be told."""
+def _mounts() -> tuple[tuple[str, str], ...]:
     try:
-        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
+        return ()
+    parts = [line.split(" ") for line in lines]
+    # Blanks in a folder's name are written as octal numbers.
+    return tuple((one[1].encode().decode("unicode_escape"), one[2]) for one in parts if len(one) > 2)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
         return None
-    target = path.absolute()
-    best: tuple[int, str] | None = None
-    for line in lines:
-        parts = line.split(" ")
-        if len(parts) < 3:
-            continue
-        point = Path(parts[1].encode().decode("unicode_escape"))
-        if target.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
-            best = (len(point.parts), parts[2])
-    return None if best is None else best[1]
 
 
 def is_shared(kind: str | None) -> bool:

@@ -11,10 +11,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from slime.config.flags import Text
 from slime.config.preflight.inputs import Inputs
+from slime.config.preflight.machine import LIBRARIES
 from slime.config.rule import Finding, Rule
 
 _PROJECT = "slime-rl"
-_CHECKED = ("torch", "ray", "megatron-core", "sglang", "transformers", "math-verify")
 
 
 def requirements() -> list[Requirement]:
@@ -37,20 +37,12 @@ def requirements() -> list[Requirement]:
     return found
 
 
-def installed(name: str) -> str | None:
-    """The installed version of a distribution, or None."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def check_versions(inputs: Inputs) -> Iterator[Finding]:
     """Each library is there, in the range that the project states."""
     for wanted in requirements():
-        if wanted.name not in _CHECKED:
+        if wanted.name not in LIBRARIES:
             continue
-        version = installed(wanted.name)
+        version = inputs.machine.libraries.get(wanted.name)
         if version is None:
             external = wanted.name == "sglang" and bool(inputs.config.rollout_external_engine_addrs)
             if not external:

@@ -85,7 +85,8 @@ def check_train_iters(config: Config) -> Iterator[Finding]:
     if not config.global_batch_size:
         return
     steps = config.train_iters
-    inputs = f"{counted(config.num_rollout, 'round')} x {_product(config)} / a global batch of {config.global_batch_size}"
+    rounds = counted(config.num_rollout, "round")
+    inputs = f"{rounds} x {_product(config)} / a global batch of {config.global_batch_size}"
     if steps < 1:
         yield Finding(
             f"{inputs} = {steps} optimizer steps: the run would train nothing",

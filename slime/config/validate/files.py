@@ -142,7 +142,8 @@ def check_rounds(config: Config) -> Iterator[Finding]:
     for name, interval in (("--eval-interval", config.eval_interval), ("--save-interval", config.save_interval)):
         if interval is not None and interval > config.num_rollout:
             yield Finding(
-                f"{name} {interval} is longer than the {counted(config.num_rollout, 'round')} of the run: it happens once, at "
+                f"{name} {interval} is longer than the {counted(config.num_rollout, 'round')} of the run: it happens "
+                "once, at "
                 "the end",
                 f"give at most {config.num_rollout}",
                 (name,),
