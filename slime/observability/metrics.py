@@ -53,6 +53,8 @@ def rollout_metrics(groups: Groups, weight_version: int, options: MetricOptions 
         verdicts. `rollout/repetition_frac`: share of long texts that repeat themselves. `rollout/weight_version`:
         `weight_version`. `staleness/{mean,max}`: how many versions older the weights were that generated a sample's
         oldest token. `rollout/non_generation_time`: mean seconds in tools, where there were any.
+        `rollout/prefix_cache_hit_rate`, `rollout/avg_cached_tokens_per_sample`, `rollout/spec_accept_rate` and
+        `rollout/spec_accept_length`, where the engine reports them.
     """
     samples = [sample for group in groups for sample in group]
     metrics = {
@@ -70,6 +72,7 @@ def rollout_metrics(groups: Groups, weight_version: int, options: MetricOptions 
     ]
     if log_probs:
         metrics["log_probs"] = statistics.fmean(log_probs)
+    metrics |= _engine(samples)
     if any(sample.non_generation_time for sample in samples):
         metrics["non_generation_time"] = statistics.fmean(sample.non_generation_time for sample in samples)
     found = {f"rollout/{name}": value for name, value in metrics.items()}
@@ -118,6 +121,21 @@ def _rewards(groups: Groups, options: MetricOptions) -> Metrics:
         kinds = [s.reward.get(options.reward_category, "none") for s in samples if isinstance(s.reward, dict)]
         shares = Counter(map(str, kinds))
         metrics |= {f"error_cat/{kind}": count / len(samples) for kind, count in sorted(shares.items())}
+    return metrics
+
+
+def _engine(samples: Sequence[Sample]) -> Metrics:
+    """What the engine saved: prompt tokens from its prefix cache, steps by speculative decoding."""
+    metrics: Metrics = {}
+    if prompts := sum(sample.prefix_cache_info.total_prompt_tokens for sample in samples):
+        cached = sum(sample.prefix_cache_info.cached_tokens for sample in samples)
+        metrics["prefix_cache_hit_rate"] = cached / prompts
+        metrics["avg_cached_tokens_per_sample"] = cached / len(samples)
+    if steps := sum(sample.spec_info.spec_verify_ct for sample in samples):
+        drafted = sum(sample.spec_info.spec_draft_token_num for sample in samples)
+        accepted = sum(sample.spec_info.spec_accept_token_num for sample in samples)
+        metrics["spec_accept_rate"] = accepted / drafted if drafted else 0.0
+        metrics["spec_accept_length"] = sum(sample.spec_info.completion_token_num for sample in samples) / steps
     return metrics
 
 

@@ -8,6 +8,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from slime.data.sample_types import SpecInfo
+
 FinishReason = Literal["stop", "length", "abort"]
 
 
@@ -115,6 +117,9 @@ class Generation:
         weight_version: version of the weights that generated it.
         top_token_ids: int32 [len(output_ids), k] the likeliest ids at each position, when they were asked for.
         top_log_probs: float32, their natural-log probabilities.
+        prompt_tokens: tokens of the request.
+        cached_tokens: those of them that the engine's prefix cache held.
+        spec: counters of speculative decoding, where there was any.
     """
 
     output_ids: list[int]
@@ -123,6 +128,9 @@ class Generation:
     weight_version: str
     top_token_ids: npt.NDArray[np.int32] | None = None
     top_log_probs: npt.NDArray[np.float32] | None = None
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    spec: SpecInfo | None = None
 
 
 class GenerateClient(Protocol):

@@ -116,7 +116,9 @@ class GenerationContext:
         limit = min(sampling.max_new_tokens, self._runner.budget(sample))
         if limit < 1:
             return Generation([], [], "length", "")
-        return await self._runner.request(sample, input_ids, replace(sampling, max_new_tokens=limit))
+        likeliest = self._runner.options.sampling.top_logprobs_num
+        sampling = replace(sampling, max_new_tokens=limit, top_logprobs_num=likeliest)
+        return await self._runner.request(sample, input_ids, sampling)
 
     def append(self, sample: Sample, generation: Generation) -> Sample:
         """Add generated tokens to the sample's response, with log-probs, text, weight version and status."""

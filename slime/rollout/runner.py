@@ -7,6 +7,7 @@ import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from slime.data.sample import Sample, Status
 from slime.rollout.client import GenerateClient, Generation, SamplingParams
@@ -16,6 +17,8 @@ from slime.rollout.text import TextTools
 
 STATUS = {"stop": Status.COMPLETED, "length": Status.TRUNCATED, "abort": Status.ABORTED}
 FINISHED = (Status.COMPLETED, Status.TRUNCATED)
+# A log-probability so low that its token has no weight, and finite, so that a masked term stays a number.
+NO_MASS = -50.0
 REQUEST_NUMBERS = itertools.count()
 
 
@@ -85,6 +88,8 @@ class SampleRunner:
                 break
             pieces = await self._trajectory(sample)
             if all(piece.status in FINISHED for piece in pieces):
+                for piece in pieces:
+                    _cover_likeliest(piece, piece.rollout_topk_token_ids)
                 if len(pieces) > 1 or pieces[0] is not sample:
                     self.replaced.add(id(sample))
                 return pieces
@@ -133,6 +138,7 @@ class SampleRunner:
     def append(self, sample: Sample, generation: Generation) -> Sample:
         """Add what was generated to the response: ids, log-probs, text, weight version and status."""
         if generation.output_ids:
+            _cover_likeliest(sample, generation.top_token_ids)
             sample.append_response_tokens(
                 generation.output_ids,
                 generation.logprobs,
@@ -140,6 +146,7 @@ class SampleRunner:
                 weight_version=generation.weight_version,
             )
             _append_likeliest(sample, generation)
+        _count(sample, generation)
         sample.status = STATUS[generation.finish_reason]
         return sample
 
@@ -180,6 +187,25 @@ def _append_likeliest(sample: Sample, generation: Generation) -> None:
     earlier, values = sample.rollout_topk_token_ids, sample.rollout_topk_log_probs
     sample.rollout_topk_token_ids = ids if earlier is None else np.concatenate([earlier, ids])
     sample.rollout_topk_log_probs = log_probs if values is None else np.concatenate([values, log_probs])
+
+
+def _cover_likeliest(sample: Sample, like: npt.NDArray[np.int32] | None) -> None:
+    """Give tokens that the model did not sample a row of likeliest ids as well, without weight: masked, never read."""
+    have = 0 if sample.rollout_topk_token_ids is None else len(sample.rollout_topk_token_ids)
+    missing = sample.response_length - have
+    if like is None or missing <= 0:
+        return
+    ids = np.broadcast_to(np.arange(like.shape[1], dtype=np.int32), (missing, like.shape[1]))
+    nothing = np.full(ids.shape, NO_MASS, dtype=np.float32)
+    _append_likeliest(sample, Generation([], [], "stop", "", ids, nothing))
+
+
+def _count(sample: Sample, generation: Generation) -> None:
+    sample.prefix_cache_info.cached_tokens += generation.cached_tokens
+    sample.prefix_cache_info.total_prompt_tokens += generation.prompt_tokens
+    if generation.spec is not None:
+        for name in ("spec_accept_token_num", "spec_draft_token_num", "spec_verify_ct", "completion_token_num"):
+            setattr(sample.spec_info, name, getattr(sample.spec_info, name) + getattr(generation.spec, name))
 
 
 def reset(sample: Sample) -> None:

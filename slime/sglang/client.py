@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import numpy as np
 
+from slime.data.sample_types import SpecInfo
 from slime.rollout.client import Generation, SamplingParams
 from slime.sglang.control import EngineControl
 from slime.sglang.http import RequestError, open_session, request_json
@@ -141,8 +143,9 @@ def _parse(answer: Any, url: str, top: int) -> Generation:
             None,
             False,
         )
+    plain = Generation(output_ids, logprobs, reason, version, **_counters(meta))  # type: ignore[arg-type]
     if not top or not output_ids:
-        return Generation(output_ids, logprobs, reason, version)  # type: ignore[arg-type]
+        return plain
     if likeliest.shape != (len(output_ids), top, 2):
         raise RequestError(
             f"{url}/generate was asked for the {top} likeliest of {len(output_ids)} positions, and the answer has the "
@@ -150,5 +153,18 @@ def _parse(answer: Any, url: str, top: int) -> Generation:
             None,
             False,
         )
-    ids_and_values = (likeliest[..., 1].astype(np.int32), likeliest[..., 0].astype(np.float32))
-    return Generation(output_ids, logprobs, reason, version, *ids_and_values)  # type: ignore[arg-type]
+    ids, values = likeliest[..., 1].astype(np.int32), likeliest[..., 0].astype(np.float32)
+    return replace(plain, top_token_ids=ids, top_log_probs=values)
+
+
+def _counters(meta: dict[str, Any]) -> dict[str, Any]:
+    """What an answer says about the prefix cache and about speculative decoding; servers without them say nothing."""
+    found: dict[str, Any] = {name: int(meta.get(name) or 0) for name in ("prompt_tokens", "cached_tokens")}
+    if meta.get("spec_verify_ct"):
+        found["spec"] = SpecInfo(
+            spec_accept_token_num=int(meta.get("spec_num_correct_drafts") or 0),
+            spec_draft_token_num=int(meta.get("spec_num_proposed_drafts") or 0),
+            spec_verify_ct=int(meta["spec_verify_ct"]),
+            completion_token_num=int(meta.get("completion_tokens") or 0),
+        )
+    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slime.data.sample import Sample, Status
+from slime.data.sample import PrefixCacheInfo, Sample, SpecInfo, Status
 from slime.observability.console import Pace, duration, round_line
 from slime.observability.estimates import Estimate
 from slime.observability.evaluation import EvalScores
@@ -74,6 +74,18 @@ def test_further_metrics_are_made_when_they_are_asked_for() -> None:
     assert metrics["rollout/correct_samples/ratio"] == 3 / 8
     assert metrics["rollout/correct_samples/response_len/max"] == 6.0
     assert metrics["rollout/error_cat/format"] == 1 / 8
+
+
+def test_what_the_engine_saved_is_counted() -> None:
+    groups = [[sample(1.0, 2), sample(0.0, 4)]]
+    groups[0][0].prefix_cache_info = PrefixCacheInfo(cached_tokens=6, total_prompt_tokens=8)
+    groups[0][1].prefix_cache_info = PrefixCacheInfo(cached_tokens=0, total_prompt_tokens=8)
+    groups[0][1].spec_info = SpecInfo(6, 8, 2, 10)
+    metrics = rollout_metrics(groups, 4)
+    assert metrics["rollout/prefix_cache_hit_rate"] == 6 / 16
+    assert metrics["rollout/avg_cached_tokens_per_sample"] == 3.0
+    assert metrics["rollout/spec_accept_rate"] == 6 / 8
+    assert metrics["rollout/spec_accept_length"] == 5.0
 
 
 def test_a_loop_is_told_from_a_long_text() -> None:

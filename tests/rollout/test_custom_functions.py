@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slime.data.chat_template import ChatTemplate
@@ -204,6 +205,27 @@ def test_the_agents_tokens_are_those_of_the_template(grader: GraderPool) -> None
     assert sample.status is Status.COMPLETED and sample.weight_versions == ["7", "7"]
     assert script.asked[1] == sample.tokens[: len(script.asked[1])]  # the second turn saw what the first one wrote
     sample.check(graded=False)
+
+
+class Likeliest(BigramClient):
+    """An engine that reports the two likeliest ids of each position."""
+
+    async def generate(self, input_ids: list[int], sampling: SamplingParams, rid: str) -> Generation:
+        assert sampling.top_logprobs_num == 2
+        found = await super().generate(input_ids, sampling, rid)
+        ids = np.array([[token, (token + 1) % 12] for token in found.output_ids], dtype=np.int32)
+        return replace(found, top_token_ids=ids, top_log_probs=np.full(ids.shape, -1.0, dtype=np.float32))
+
+
+def test_tokens_of_a_tool_have_rows_of_likeliest_ids_too(grader: GraderPool) -> None:
+    options = replace(RUNNER, sampling=SamplingParams(5, temperature=0.8, top_logprobs_num=2), rollout_seed=1)
+    flags = {"custom_generate_function_path": f"{__name__}.two_turns", "rollout_batch_size": 4}
+    for sample in flat(round_of(tools(Likeliest(Bigram()), grader, options, **flags))):
+        ids, values = sample.rollout_topk_token_ids, sample.rollout_topk_log_probs
+        assert ids is not None and values is not None and ids.shape == (sample.response_length, 2)
+        response = sample.tokens[sample.prompt_length :]
+        for token, trains, row, log_probs in zip(response, sample.loss_mask or [], ids, values, strict=True):
+            assert (token == row[0] and log_probs[0] == -1.0) if trains else np.exp(log_probs).sum() < 1e-20
 
 
 def test_the_agent_answers_calls_or_stops(grader: GraderPool) -> None:
