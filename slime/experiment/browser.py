@@ -60,6 +60,7 @@ def catalog_json(tables: Tables) -> dict[str, Any]:
         "flags": {name: _flag(status) for name, status in tables.flags.items()},
         "legacy": dict(tables.facts.legacy),
         "models": {model: _model(tables, model) for model in tables.facts.launch},
+        "images": {image: dict(values) for image, values in tables.image_values.items()},
         "messages": {key: asdict(text) for key, text in MESSAGES.items()},
         "layout_texts": {key: asdict(text) for key, text in LAYOUT_TEXTS.items()},
     }

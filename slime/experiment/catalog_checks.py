@@ -12,7 +12,7 @@ from typing import Any
 from slime.config.yaml_lines import Path as KeyPath
 from slime.experiment.artifacts import BLOCK_LINE, BUILT_IN_BLOCKS, BUILT_IN_SLOTS, SLOT
 from slime.experiment.choices import Problem, read_value
-from slime.experiment.environment import FACTS
+from slime.experiment.environment import FACTS, IMAGE_FACTS
 from slime.experiment.errors import CatalogError
 from slime.experiment.expression import Expression
 from slime.experiment.facts_schema import Words
@@ -54,7 +54,7 @@ def _unknown(name: str, known: Iterable[str], kind: str) -> str:
 
 def _check_fields(tables: Tables, place: Place) -> Iterator[str]:
     steps = [step.id for step in tables.steps]
-    taken = set(FACTS)
+    taken = {*FACTS, *IMAGE_FACTS}
     for index, choice in enumerate(tables.fields):
         if choice.step not in steps:
             yield place.at(("fields", index, "step"), _unknown(choice.step, steps, "step"))
@@ -75,6 +75,8 @@ def _check_fields(tables: Tables, place: Place) -> Iterator[str]:
         yield place.at(("derived",), f"the derived values {', '.join(missing)} are missing; accounting needs them")
     if "model" not in tables.by_name:
         yield place.at(("fields",), "the choice model is missing; every experiment has one")
+    if "image" not in tables.by_name:
+        yield place.at(("fields",), "the choice image is missing; the names of images are read by it")
 
 
 def _check_references(tables: Tables, places: Mapping[str, Place]) -> Iterator[str]:
@@ -117,7 +119,7 @@ def _check_references(tables: Tables, places: Mapping[str, Place]) -> Iterator[s
 
 def _check_slots(tables: Tables, places: Mapping[str, Place]) -> Iterator[str]:
     """The ``{slots}`` of messages; both languages use the same ones."""
-    known = {*tables.by_name, *FACTS, *(one.name for one in tables.derived)}
+    known = {*tables.by_name, *FACTS, *IMAGE_FACTS, *(one.name for one in tables.derived)}
 
     def check(place: Place, path: KeyPath, words: Words, extra: Iterable[str]) -> Iterator[str]:
         used = {language: set(slots_of(getattr(words, language))) for language in ("zh", "en")}
@@ -246,7 +248,7 @@ def _argument_sites(tables: Tables, place: Place) -> Iterator[_Site]:
 
 
 def _check_expression(tables: Tables, site: _Site) -> Iterator[str]:
-    known = {*tables.by_name, *FACTS, *(one.name for one in tables.derived), *site.extra}
+    known = {*tables.by_name, *FACTS, *IMAGE_FACTS, *(one.name for one in tables.derived), *site.extra}
     for name in sorted(site.expression.names() - known):
         yield site.place.at(site.path, _unknown(name, known, "name") + f" (in: {site.expression.text})")
     for name, word in _enum_words(site.expression.tree):

@@ -152,6 +152,16 @@ FACTS: dict[str, Fact] = {
 }
 """Every fact by the name that expressions use."""
 
+IMAGE_FACTS: dict[str, str] = {
+    "image_reference": "what docker run takes; empty: no published image, or none chosen",
+    "image_toolkit": "CUDA or ROCm of the chosen image",
+    "image_gpus": "GPUs that the chosen image is built for",
+    "image_architecture": "processor of the chosen image",
+    "image_is_hopper": "built for the H100 or H200 that the recipes assume",
+}
+"""Names for the chosen container image; texts are empty while none is chosen."""
+NO_IMAGE = "unknown"
+
 ROLES = ("train", "regular", "prefill", "decode")
 """Values of ``role`` in argument rows."""
 
@@ -161,6 +171,21 @@ def fact_values(facts: Facts, launch_id: str) -> dict[str, Value]:
     recipe = facts.launch[launch_id]
     model = facts.models[recipe.model]
     return {name: fact.read(recipe, model) for name, fact in FACTS.items()}
+
+
+def image_values(facts: Facts) -> dict[str, dict[str, Value]]:
+    """The names of ``IMAGE_FACTS`` for every value of the choice ``image``."""
+    none: dict[str, Value] = dict.fromkeys(IMAGE_FACTS, "")
+    result = {NO_IMAGE: none | {"image_is_hopper": False}}
+    for image in facts.images.images:
+        result[image.id] = {
+            "image_reference": image.reference or "",
+            "image_toolkit": image.toolkit,
+            "image_gpus": " / ".join(image.gpus),
+            "image_architecture": image.architecture,
+            "image_is_hopper": "H100" in image.gpus,
+        }
+    return result
 
 
 def launch_defaults(facts: Facts, launch_id: str) -> dict[str, Value]:

@@ -19,10 +19,10 @@ from slime.config.yaml_lines import YamlError, load_yaml_with_lines
 from slime.experiment import schema
 from slime.experiment.catalog_checks import check_tables
 from slime.experiment.choices import Problem, read_value
-from slime.experiment.environment import fact_values, launch_defaults
+from slime.experiment.environment import NO_IMAGE, fact_values, image_values, launch_defaults
 from slime.experiment.errors import CatalogError
 from slime.experiment.facts import Facts, default_root, load_facts
-from slime.experiment.facts_schema import FactModel, Words
+from slime.experiment.facts_schema import FactModel, Image, Words
 from slime.experiment.memory_schema import MemoryFile
 from slime.experiment.place import Place
 from slime.experiment.schema import ChoiceField, EnumValue
@@ -53,7 +53,7 @@ def load_tables(root: Path | None = None) -> Tables:
     presets, place_presets = _read(folder / "presets.yaml", schema.PresetsFile)
     links, place_links = _read(folder / "links.yaml", schema.LinksFile)
     tour, place_tour = _read(folder / "tour.yaml", TourFile)
-    choices = tuple(_with_models(choice, facts) for choice in fields.fields_)
+    choices = tuple(_with_values(choice, facts) for choice in fields.fields_)
     tables = Tables(
         facts=facts,
         steps=fields.steps,
@@ -69,6 +69,7 @@ def load_tables(root: Path | None = None) -> Tables:
         tour=tour,
         templates={name: _text(folder / name) for name in TEMPLATES},
         fact_values={model: fact_values(facts, model) for model in facts.launch},
+        image_values=image_values(facts),
         model_defaults={model: _model_defaults(choices, facts, model, place_fields) for model in facts.launch},
         flags=_flags(arguments, facts, place_arguments),
     )
@@ -152,10 +153,13 @@ def _inner(annotation: Any) -> Any:
     return annotation
 
 
-def _with_models(choice: ChoiceField, facts: Facts) -> ChoiceField:
-    """The choice ``model`` gets its values from the launch files, in their order."""
+def _with_values(choice: ChoiceField, facts: Facts) -> ChoiceField:
+    """``model`` gets its values from the launch files, ``image`` from the images, each in their order."""
     if choice.values_from is None:
         return choice
+    if choice.values_from == "images":
+        none = EnumValue(value=NO_IMAGE, label=Words(zh="未选择", en="Not chosen"))
+        return choice.model_copy(update={"values": (none, *map(_image_value, facts.images.images))})
     values = tuple(
         EnumValue(
             value=recipe.id,
@@ -165,6 +169,12 @@ def _with_models(choice: ChoiceField, facts: Facts) -> ChoiceField:
         for recipe in facts.launch.values()
     )
     return choice.model_copy(update={"values": values})
+
+
+def _image_value(image: Image) -> EnumValue:
+    gpus = " / ".join(image.gpus)
+    label = Words(zh=f"{gpus}（{image.toolkit}）", en=f"{gpus} ({image.toolkit})")
+    return EnumValue(value=image.id, label=label, help=image.note)
 
 
 def _model_defaults(choices: tuple[ChoiceField, ...], facts: Facts, model: str, place: Place) -> dict[str, Scalar]:

@@ -68,7 +68,7 @@ class ChoiceField(FactModel):
     name: Name
     type: Literal["enum", "bool", "int", "text"]
     values: tuple[EnumValue, ...] = Field(default=(), strict=False)
-    values_from: Literal["launch"] | None = None
+    values_from: Literal["launch", "images"] | None = None
     default: Scalar
     from_launch: str | None = None
     # Choosing another model keeps a value that is not the old model's default: somebody typed it.

@@ -52,6 +52,7 @@ class Tables:
     tour: TourFile
     templates: Mapping[str, str]
     fact_values: Mapping[str, Mapping[str, Value]]
+    image_values: Mapping[str, Mapping[str, Value]]
     model_defaults: Mapping[str, Mapping[str, Scalar]]
     flags: Mapping[str, FlagStatus] = field(default_factory=dict)
     _carries: dict[str, bool] = field(default_factory=dict, repr=False)
@@ -88,7 +89,8 @@ class Tables:
 
     def names(self, state: Mapping[str, Scalar], **extra: Value) -> dict[str, Value]:
         """Everything an expression may read under ``state``: choices, facts, derived values and ``extra``."""
-        names: dict[str, Value] = {**state, **self.fact_values[str(state["model"])], **extra}
+        image = self.image_values[str(state["image"])]
+        names: dict[str, Value] = {**state, **self.fact_values[str(state["model"])], **image, **extra}
         for derived in self.derived:
             names[derived.name] = derived.value.evaluate(names)
         return names

@@ -102,8 +102,8 @@ def test_todays_presets_print_as_the_next_version(catalog: Catalog) -> None:
 def test_private_choices_and_words_never_travel(catalog: Catalog) -> None:
     private = [choice.name for choice in catalog.tables.fields if not choice.share]
     assert private == [
-        "queueDir", "queueRun", "declaration", "ib", "draft", "hf", "train", "data", "save", "megatron", "endpoints",
-        "shared", "local", "generate", "reward",
+        "image", "queueDir", "queueRun", "declaration", "ib", "draft", "hf", "train", "data", "save", "megatron",
+        "endpoints", "shared", "local", "generate", "reward",
     ]  # fmt: skip
     state = catalog.defaults() | {name: f"/secret/{name}" for name in private} | {"mambaRatio": "/secret/ratio"}
     shared = catalog.share(state, state)

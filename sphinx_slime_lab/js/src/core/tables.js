@@ -28,7 +28,8 @@ export function createTables(data) {
  */
 export function namesOf(tables, state, extra = {}) {
   const facts = tables.data.models[/** @type {string} */ (state.model)].facts;
-  const names = Object.assign(Object.create(null), state, facts, extra);
+  const image = tables.data.images[/** @type {string} */ (state.image)];
+  const names = Object.assign(Object.create(null), state, facts, image, extra);
   for (const derived of tables.data.derived) names[derived.name] = evaluate(derived.value, names);
   return names;
 }
