@@ -71,7 +71,7 @@ def rollout_data(batch: TrainBatch, inputs: Sequence[SequenceInputs]) -> dict[st
 def fixed_data(batch: TrainBatch) -> dict[str, list[Any]]:
     """What a hook may read and not change. Copies, because arrays that Ray shipped lie in read-only memory."""
     sequences = batch.sequences
-    return {
+    data: dict[str, list[Any]] = {
         "tokens": [torch.tensor(one.tokens) for one in sequences],
         "total_lengths": [one.total_length for one in sequences],
         "response_lengths": [one.response_length for one in sequences],
@@ -84,6 +84,10 @@ def fixed_data(batch: TrainBatch) -> dict[str, list[Any]]:
         "rollout_log_probs": [torch.tensor(one.rollout_log_probs) for one in sequences],
         "metadata": [one.metadata for one in sequences],
     }
+    teacher = [one.teacher_log_probs for one in sequences if one.teacher_log_probs is not None]
+    if len(teacher) == len(sequences):
+        data["teacher_log_probs"] = [torch.tensor(values) for values in teacher]
+    return data
 
 
 def changed_inputs(data: dict[str, list[Any]], inputs: Sequence[SequenceInputs]) -> list[SequenceInputs]:
