@@ -8,6 +8,7 @@ import random
 from collections import Counter
 
 import pytest
+from grader_expressions import mutated, random_tree, same, written
 from grader_hostile import MAKERS, hostile
 from grader_spellings import Case, boxed, near_misses, random_value, spellings, unit
 
@@ -89,3 +90,15 @@ def run(cases: list[Case]) -> list[Verdict]:
     requests = [GradeRequest(case.grader, case.response, case.gold, case.metadata or {}) for case in cases]
     with GraderPool(workers=2, time_limit=LIMIT) as pool:
         return asyncio.run(pool.grade(requests))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_expressions_against_exact_evaluation(seed: int) -> None:
+    rng = random.Random(300 + seed)
+    for _ in range(25):
+        tree = random_tree(rng, 3)
+        other = mutated(tree, rng)
+        for one, two, expected in ((tree, tree, True), (tree, other, same(tree, other))):
+            left, right = written(one, rng), written(two, rng)
+            assert equivalent(left, right)[0] == expected, (left, right)
+            assert equivalent(right, left)[0] == expected, (right, left)
