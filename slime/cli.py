@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import importlib.metadata
 import os
+import platform
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -109,7 +111,19 @@ def usage() -> str:
     """The help text of `slime` itself."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()]
-    return "\n".join(["usage: slime COMMAND ...", "", "commands:", *lines, "", "slime COMMAND --help explains each."])
+    tail = "slime COMMAND --help explains each; slime --version names the versions that are installed."
+    return "\n".join(["usage: slime COMMAND ...", "", "commands:", *lines, "", tail])
+
+
+def versions() -> str:
+    """The versions of slime and of what it runs on, as installed; without importing any of them."""
+    found = []
+    for name in ("slime-rl", "torch", "megatron-core", "sglang", "ray", "transformers"):
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"{name} is not installed")
+    return "\n".join([*found, f"python {platform.python_version()}"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -126,6 +140,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, rest = words[0], words[1:]
     if name in ("-h", "--help", "help"):
         print(usage())
+        return 0
+    if name in ("--version", "-V"):
+        print(versions())
         return 0
     command = COMMANDS.get(name)
     if command is None:

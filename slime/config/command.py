@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+import difflib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,8 @@ from typing import Any
 from slime.config.config import Config
 from slime.config.dry_run import dry_run, write_dry_run
 from slime.config.dry_run_text import render_dry_run
-from slime.config.errors import ConfigError, HelpRequested, Problem
+from slime.config.errors import ConfigError, HelpRequested, Level, Problem
+from slime.config.parsing import split_words
 from slime.config.preflight import LEVELS, examine
 from slime.config.preflight.inputs import Inputs
 from slime.config.preflight.notes import notes
@@ -26,21 +27,6 @@ hooks (data) and this machine with its Ray cluster (host); all four unless --lev
 rule. Exit status: 0 nothing found but warnings, 1 errors found, 2 flags that cannot be read or are not run yet."""
 
 DimensionsOf = Callable[[str], Mapping[str, Any]]
-
-
-def add_parser(subparsers: Any) -> None:
-    """Add ``check`` to the subcommands of an argparse parser; ``args.words`` holds what follows it, unread."""
-    # No word starts with NUL, so argparse reads none of the words as its own option and passes all of them on.
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "check", help="check a run without starting it", add_help=False, prefix_chars="\0"
-    )
-    parser.add_argument("words", nargs=argparse.REMAINDER)
-    parser.set_defaults(run=run)
-
-
-def run(args: argparse.Namespace, dimensions_of: DimensionsOf | None = None) -> int:
-    """Run ``slime check``; ``dimensions_of`` gives the model file's dimensions of a recipe id."""
-    return check(args.words, dimensions_of)
 
 
 def check(words: Sequence[str], dimensions_of: DimensionsOf | None = None) -> int:
@@ -116,30 +102,29 @@ def show_dry_run(config: Config, planned: Sequence[Problem] = ()) -> int:
     return 2 if planned else 0
 
 
-def _split(words: Sequence[str]) -> tuple[tuple[str, ...], bool, list[str]]:
-    """Take ``--level`` and ``--json`` out of the words."""
+def _split(words: Sequence[str]) -> tuple[tuple[Level, ...], bool, list[str]]:
+    """Take ``--level`` and ``--json`` out of the words. Raises ConfigError for a level that there is not."""
     levels: list[str] = []
     rest: list[str] = []
     as_json = False
-    position = 0
-    while position < len(words):
-        word = words[position]
-        position += 1
-        if word == "--json":
+    for item in split_words(words):
+        if isinstance(item, str):
+            rest.append(item)
+            continue
+        values = ([item.attached] if item.attached else []) + list(item.values)
+        if item.name == "--level":
+            if not values:
+                raise ConfigError(f"--level needs a value: one or more of {', '.join(LEVELS)}")
+            levels += values
+        elif item.name == "--json" and not values:
             as_json = True
-        elif word == "--level":
-            while position < len(words) and not words[position].startswith("--"):
-                levels.append(words[position])
-                position += 1
-            if not levels:
-                raise ConfigError(f"--level needs a value: one of {', '.join(LEVELS)}")
-        elif word.startswith("--level="):
-            levels.append(word.removeprefix("--level="))
         else:
-            rest.append(word)
+            rest += [item.name if item.attached is None else f"{item.name}={item.attached}", *item.values]
     for level in levels:
         if level not in LEVELS:
-            raise ConfigError(f"--level {level}: not one of {', '.join(LEVELS)}")
+            close = difflib.get_close_matches(level, LEVELS, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigError(f"--level {level}: not one of {', '.join(LEVELS)}{hint}")
     return tuple(one for one in LEVELS if one in levels) or LEVELS, as_json, rest
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from slime.config.config import GROUP_TITLES, REGISTRY
 from slime.config.errors import ConfigError
@@ -152,16 +152,15 @@ def _search(word: str, language: str) -> str:
 def _nothing(word: str) -> str:
     close = difflib.get_close_matches(word, GROUP_TITLES, n=1)
     nearest = close[0] if close else REGISTRY.nearest(word)
-    hint = f"did you mean {nearest}? " if nearest else ""
-    return f"no group, flag or meaning has this word; {hint}The groups are {', '.join(GROUP_TITLES)}, and all"
+    hint = f"; did you mean {nearest}?" if nearest else "."
+    return f"no group, flag or meaning has this word{hint} The groups are {', '.join(GROUP_TITLES)}, and all."
 
 
-def help_topic(words: Sequence[str], help_words: Iterable[str]) -> str | None:
+def help_topic(words: Sequence[str], help_words: Sequence[str]) -> str | None:
     """The word after ``--help``, or what ``--help=`` holds; None when it stands alone or last."""
     for position, word in enumerate(words):
         name, equals, attached = word.partition("=")
         if name in help_words:
-            if equals:
-                return attached or None
-            return words[position + 1] if position + 1 < len(words) else None
+            topic = attached if equals else next(iter(words[position + 1 :]), "")
+            return topic if topic and topic not in help_words else None
     return None

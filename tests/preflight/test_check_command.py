@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 from slime.config import ConfigError, Problem, as_arguments, make_config
-from slime.config.command import add_parser, check, read_inputs
+from slime.config.command import check, read_inputs
 from slime.config.preflight import RULES, examine, preflight
 from slime.train import recipe_dimensions
 
@@ -150,14 +149,23 @@ def test_preflight_looks_at_this_machine(bench: Bench) -> None:
     assert {one.rule for one in preflight(config, DIMENSIONS, ["host"])} <= {"versions", "open-files", "disk-space"}
 
 
-def test_check_as_a_subcommand_keeps_its_words() -> None:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    add_parser(parser.add_subparsers())
-    args = parser.parse_args(["check", "--rollout-top-k", "-1", "--help", "-h", "x"])
-    assert args.words == ["--rollout-top-k", "-1", "--help", "-h", "x"]
-
-
 def test_the_list_of_known_failures_is_complete() -> None:
     rows = sorted(rule.row for rule in RULES if rule.row is not None)
     assert rows == list(range(1, 77))
     assert len({rule.id for rule in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--level"], "--level needs a value: one or more of cfg, hf, data, host"),
+        (["--level="], "--level needs a value"),
+        (["--level", "cfg", "--level"], "--level needs a value"),
+        (["--level", "cgf"], "--level cgf: not one of cfg, hf, data, host; did you mean cfg?"),
+        (["--level=hots"], "did you mean host?"),
+        (["--json=true"], "--json"),
+    ],
+)
+def test_levels_that_there_are_not(words: list[str], part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(words) == 2
+    assert part in capsys.readouterr().err
