@@ -86,6 +86,27 @@ def rollout_metrics(groups: Groups, weight_version: int, options: MetricOptions 
     return found
 
 
+def speed_metrics(samples: Sequence[Sample], seconds: float, generated_tokens: float, gpus: int) -> Metrics:
+    """How fast a round was made.
+
+    Args:
+        samples: those that train.
+        seconds: wall clock of the round.
+        generated_tokens: all that the engines made, what was thrown away included.
+        gpus: of the engines (on a CPU: processes).
+
+    Returns:
+        `perf/tokens_per_gpu_per_sec`: generated tokens. `perf/effective_tokens_per_gpu_per_sec`: those that train.
+        `perf/longest_sample_tokens_per_sec`: of the longest response, which is what a round waits for.
+    """
+    shared = max(seconds, 1e-9) * max(gpus, 1)
+    return {
+        "perf/tokens_per_gpu_per_sec": generated_tokens / shared,
+        "perf/effective_tokens_per_gpu_per_sec": sum(s.effective_response_length() for s in samples) / shared,
+        "perf/longest_sample_tokens_per_sec": max(s.response_length for s in samples) / max(seconds, 1e-9),
+    }
+
+
 def length_metrics(samples: Sequence[Sample]) -> Metrics:
     """`response_len/{mean,median,max,min}`, in trained tokens."""
     return _statistics("response_len", [sample.effective_response_length() for sample in samples])

@@ -7,7 +7,7 @@ from typing import Any
 
 from slime.data.sample import Sample, SampleError
 from slime.observability.evaluation import EvalScores, eval_scores
-from slime.observability.metrics import MetricOptions, rollout_metrics
+from slime.observability.metrics import MetricOptions, Metrics, rollout_metrics, speed_metrics
 from slime.rollout.client import GenerateClient
 from slime.rollout.evaluate import evaluate_sets
 from slime.rollout.grading import Grader
@@ -56,11 +56,10 @@ class Rollouts:
             output: RolloutFnTrainOutput = await function(
                 f"rollout {round_id}", self._train_output, self.config, round_id, self.setup.source, evaluation=False
             )
-        if not self._logged(round_id, output, time.monotonic() - begun):
-            output.metrics = {
-                **rollout_metrics(output.samples, weight_version, self._metric_options()),
-                **output.metrics,
-            }
+        seconds = time.monotonic() - begun
+        if not self._logged(round_id, output, seconds):
+            found = rollout_metrics(output.samples, weight_version, self._metric_options())
+            output.metrics = {**found, **self._speed(output, seconds), **output.metrics}
         return output
 
     async def evaluate(self, round_id: int) -> list[EvalScores]:
@@ -82,6 +81,13 @@ class Rollouts:
         if hook is not None and hook.call(subject, truth, round_id, self.config, output.data, output.metrics):
             return []
         return [eval_scores(name, data, output.metrics) for name, data in output.data.items()]
+
+    def _speed(self, output: RolloutFnTrainOutput, seconds: float) -> Metrics:
+        generated = output.metrics.get("rollout/generated_tokens")
+        if generated is None:
+            return {}  # a function of the user's, or supervised data: nothing is known of the engines
+        samples = [sample for group in output.samples for sample in group]
+        return speed_metrics(samples, seconds, generated, self.config.rollout_num_gpus)
 
     def _logged(self, round_id: int, output: RolloutFnTrainOutput, seconds: float) -> bool:
         hook = self.setup.hooks.one("rollout-log")

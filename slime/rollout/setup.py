@@ -164,6 +164,11 @@ def _runner_options(config: Config, stop_token_ids: tuple[int, ...]) -> RunnerOp
 
 
 def _reward_options(config: Config) -> RewardOptions:
+    if config.custom_rm_path and config.truncated_samples == "wrong":
+        raise SetupError(
+            f"--truncated-samples wrong is for built-in graders; {config.custom_rm_path} decides itself what a "
+            "response that was cut is worth: sample.status is Status.TRUNCATED. Give grade or mask."
+        )
     return RewardOptions(
         rm_type=config.rm_type or "",
         reward_key=config.reward_key,

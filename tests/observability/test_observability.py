@@ -12,7 +12,7 @@ from slime.data.sample import PrefixCacheInfo, Sample, SpecInfo, Status
 from slime.observability.console import Pace, duration, round_line
 from slime.observability.estimates import Estimate
 from slime.observability.evaluation import EvalScores
-from slime.observability.metrics import MetricOptions, repeats_itself, rollout_metrics
+from slime.observability.metrics import MetricOptions, repeats_itself, rollout_metrics, speed_metrics
 from slime.observability.report import BEFORE_TRAINING, Report
 from slime.observability.writer import MetricsWriter
 
@@ -86,6 +86,16 @@ def test_what_the_engine_saved_is_counted() -> None:
     assert metrics["rollout/avg_cached_tokens_per_sample"] == 3.0
     assert metrics["rollout/spec_accept_rate"] == 6 / 8
     assert metrics["rollout/spec_accept_length"] == 5.0
+
+
+def test_speed_is_tokens_over_time_and_gpus() -> None:
+    samples = [sample(1.0, 2), sample(0.0, 8)]
+    samples[1].loss_mask = [1] * 4 + [0] * 4
+    assert speed_metrics(samples, seconds=2.0, generated_tokens=40, gpus=4) == {
+        "perf/tokens_per_gpu_per_sec": 5.0,
+        "perf/effective_tokens_per_gpu_per_sec": 6 / 8,
+        "perf/longest_sample_tokens_per_sec": 4.0,
+    }
 
 
 def test_a_loop_is_told_from_a_long_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Callable
@@ -265,6 +266,16 @@ def test_hooks_are_found_by_name_and_flag() -> None:
     with pytest.raises(KeyError, match="the nearest is custom-rm"):
         hook_named("custom-rn")
     assert {hook.field for hook in ROLLOUT_HOOKS} <= {flag.field for flag in REGISTRY.values() if flag.runs}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_page_names_every_hook(language: str) -> None:
+    page = Path(__file__).parents[2] / "docs" / language / "get_started" / "customization.md"
+    listed = dict(re.findall(r"^\| `(--[a-z-]+)` \| `([^`]*)`", page.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    by_flag = {hook.flag: hook for hook in HOOKS if hook.form != "class" and hook.name != "custom-rm-group"}
+    assert listed.keys() == by_flag.keys()
+    for flag, hook in by_flag.items():
+        assert all(name in listed[flag] for name in (*hook.parameters, *hook.optional)[:4]), flag
 
 
 def slime(*words: str) -> int:

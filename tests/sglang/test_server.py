@@ -103,6 +103,31 @@ def test_greedy_generation_is_the_most_likely_token(engine: EngineProcess, refer
             ids.append(token)
 
 
+def test_a_seed_fixes_the_tokens_of_its_request(engine: EngineProcess) -> None:
+    """Whatever runs beside it, and whatever was sampled before: order, concurrency and repetition do not matter."""
+
+    async def all_of(client: SGLangClient, seeds: list[int], tag: str) -> dict[int, list[int]]:
+        works = [
+            client.generate(PROMPTS[0], SamplingParams(max_new_tokens=12, sampling_seed=seed), f"{tag}-{seed}")
+            for seed in seeds
+        ]
+        return {seed: one.output_ids for seed, one in zip(seeds, await asyncio.gather(*works), strict=True)}
+
+    async def run(client: SGLangClient) -> tuple[dict[int, list[int]], dict[int, list[int]], dict[int, list[int]]]:
+        seeds = [2**62 + number for number in range(12)]
+        together = await all_of(client, seeds, "together")
+        backwards = await all_of(client, seeds[::-1], "backwards")
+        alone: dict[int, list[int]] = {}
+        for seed in seeds[:4]:
+            alone |= await all_of(client, [seed], "alone")
+        return together, backwards, alone
+
+    together, backwards, alone = with_client(engine, run)  # type: ignore[misc]
+    assert together == backwards
+    assert alone == {seed: together[seed] for seed in alone}
+    assert len({tuple(ids) for ids in together.values()}) == 12
+
+
 @pytest.mark.parametrize("limit", [2**30, 20_000], ids=["one bucket", "many buckets"])
 def test_an_update_through_shared_memory_replaces_the_weights(
     engine: EngineProcess, reference: Qwen3ForCausalLM, limit: int
@@ -256,28 +281,3 @@ def test_a_killed_server_is_noticed_and_leaves_nothing(engine: EngineProcess) ->
     assert "was killed by signal 9" in engine.failure()
     for pid in pids:
         assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()
-
-
-def test_a_seed_fixes_the_tokens_of_its_request(engine: EngineProcess) -> None:
-    """Whatever runs beside it, and whatever was sampled before: order, concurrency and repetition do not matter."""
-
-    async def all_of(client: SGLangClient, seeds: list[int], tag: str) -> dict[int, list[int]]:
-        works = [
-            client.generate(PROMPTS[0], SamplingParams(max_new_tokens=12, sampling_seed=seed), f"{tag}-{seed}")
-            for seed in seeds
-        ]
-        return {seed: one.output_ids for seed, one in zip(seeds, await asyncio.gather(*works), strict=True)}
-
-    async def run(client: SGLangClient) -> tuple[dict[int, list[int]], dict[int, list[int]], dict[int, list[int]]]:
-        seeds = [2**62 + number for number in range(12)]
-        together = await all_of(client, seeds, "together")
-        backwards = await all_of(client, seeds[::-1], "backwards")
-        alone: dict[int, list[int]] = {}
-        for seed in seeds[:4]:
-            alone |= await all_of(client, [seed], "alone")
-        return together, backwards, alone
-
-    together, backwards, alone = with_client(engine, run)  # type: ignore[misc]
-    assert together == backwards
-    assert alone == {seed: together[seed] for seed in alone}
-    assert len({tuple(ids) for ids in together.values()}) == 12
