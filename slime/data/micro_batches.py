@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slime.data.partition import halve, karmarkar_karp
+import numpy as np
+
+from slime.data.partition import halve
 
 Bins = list[list[int]]
 
@@ -33,18 +35,37 @@ def fill_by_tokens(members: Sequence[int], lengths: Sequence[int], budget: int) 
 
 
 def fill_by_cost(members: Sequence[int], lengths: Sequence[int], costs: Sequence[int], budget: int) -> Bins:
-    """As few micro-batches of nearly equal cost as keep the budget of tokens; never more than `fill_by_tokens` makes.
+    """Micro-batches of similar cost that keep the budget of tokens, as few as that allows.
 
-    Equal cost may put too many short sequences together. Then there is one more micro-batch, and so on.
+    Dearest first into the cheapest micro-batch that has room (Graham's rule with a capacity). Equal cost puts short
+    sequences together, so some more micro-batches than `fill_by_tokens` makes may be needed; never more than twice the
+    tokens over the budget, plus one.
     """
-    by_tokens = fill_by_tokens(members, lengths, budget)
-    least = -(-sum(lengths[position] for position in members) // budget)
-    own = [costs[position] for position in members]
-    for count in range(min(least, len(by_tokens)), len(by_tokens) + 1):
-        parts = [[members[at] for at in part] for part in karmarkar_karp(own, count)]
-        if all(len(part) == 1 or sum(lengths[i] for i in part) <= budget for part in parts):
-            return [part for part in parts if part]
-    return by_tokens
+    large = [position for position in members if lengths[position] > budget]
+    others = sorted((i for i in members if lengths[i] <= budget), key=lambda i: (-costs[i], i))
+    by_tokens = fill_by_tokens(others, lengths, budget)
+    count, most = len(by_tokens), 2 * sum(lengths[position] for position in others) // budget + 1
+    while others and count <= most:
+        bins = _cheapest_with_room(others, lengths, costs, budget, count)
+        if bins is not None:
+            return [[position] for position in large] + [members for members in bins if members]
+        count += max(1, count // 32)
+    return [[position] for position in large] + by_tokens
+
+
+def _cheapest_with_room(
+    order: Sequence[int], lengths: Sequence[int], costs: Sequence[int], budget: int, count: int
+) -> Bins | None:
+    bins: Bins = [[] for _ in range(count)]
+    tokens, work = np.zeros(count, np.int64), np.zeros(count, np.float64)
+    for position in order:
+        cheapest = int(np.where(tokens + lengths[position] <= budget, work, np.inf).argmin())
+        if tokens[cheapest] + lengths[position] > budget:
+            return None
+        bins[cheapest].append(position)
+        tokens[cheapest] += lengths[position]
+        work[cheapest] += costs[position]
+    return bins
 
 
 def split_until(bins: Bins, target: int, costs: Sequence[int]) -> None:

@@ -62,7 +62,7 @@ def test_every_schedule_is_whole_equal_and_within_budget(case: tuple[list[int], 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(inputs())
-def test_micro_batches_are_no_more_than_first_fit_makes(case: tuple[list[int], list[int], ScheduleOptions]) -> None:
+def test_micro_batches_are_fewer_than_twice_the_least(case: tuple[list[int], list[int], ScheduleOptions]) -> None:
     lengths, _, options = case
     if options.budget is None or len(lengths) < options.dp_size:
         return
@@ -108,6 +108,23 @@ def test_balanced_ranks_do_equal_work() -> None:
     in_turn = spread(replace(options, balance_data=False, balance_by_flops=False))
     assert spread(replace(options, balance_by_flops=False)) < in_turn
     assert in_turn > 1.3
+
+
+def test_micro_batches_of_similar_work_keep_the_budget() -> None:
+    """Filled by tokens alone, a micro-batch of one long sequence does the work of many short ones."""
+    lengths = [8000, 7000, 6000, *[(7919 * i) % 400 + 100 for i in range(200)]]
+    cost, budget = SequenceCost(100, 1), 8192
+
+    def work_of(by_flops: bool) -> list[int]:
+        options = ScheduleOptions(1, 203, max_tokens_per_gpu=budget, balance_by_flops=by_flops, cost=cost)
+        (plan,) = plan_steps(lengths, list(range(203)), options)
+        assert all(sum(lengths[i] for i in members) <= budget for members in plan.ranks[0])
+        return [sum(cost.of(lengths[i]) for i in members) for members in plan.ranks[0]]
+
+    def unequal(work: list[int]) -> float:
+        return max(work) * len(work) / sum(work)
+
+    assert unequal(work_of(True)) < unequal(work_of(False))
 
 
 def test_the_usual_round_is_one_step_of_few_full_micro_batches() -> None:
