@@ -31,6 +31,8 @@ class ChatTemplate:
     Attributes:
         tokenizer: renders and encodes.
         stop_token_ids: ids that end the model's turn.
+        closing: ids by the text of their token: those that end a turn, and every special token, with which a template
+            may show its end.
     """
 
     def __init__(
@@ -52,6 +54,9 @@ class ChatTemplate:
         self.stop_token_ids = frozenset(stop_token_ids) | (
             frozenset() if tokenizer.eos_token_id is None else {int(tokenizer.eos_token_id)}
         )
+        ids = sorted(self.stop_token_ids | set(tokenizer.all_special_ids))
+        self.closing = dict(zip(map(str, tokenizer.convert_ids_to_tokens(ids)), ids, strict=True))
+        self._taken = set(inspect.signature(tokenizer.apply_chat_template).parameters) - {"kwargs"}
         self._kwargs = dict(kwargs or {})
         self._check_kwargs(self._kwargs)
         if not tokenizer.chat_template:
@@ -100,9 +105,8 @@ class ChatTemplate:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _check_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        taken = set(inspect.signature(self.tokenizer.apply_chat_template).parameters) - {"kwargs"}
         for name in kwargs:
-            if name in taken:
+            if name in self._taken:
                 raise ChatTemplateError(
                     f"--apply-chat-template-kwargs: {name!r} is an argument of the tokenizer, not of the template."
                 )

@@ -120,7 +120,7 @@ def following_tokens(
     turn = _turn(template, messages, len(messages) - 1, tools, kwargs)
     text = template.render([*messages, *added], tools, add_generation_prompt=True, kwargs=kwargs)
     closing = template.tokenize(turn.text[turn.start : turn.stop])[-1]
-    ends = closing in _closing_ids(template)
+    ends = closing in template.closing.values()
     own = turn.text[: turn.stop]
     if not text.startswith(own):
         raise ConversationError(
@@ -193,18 +193,13 @@ def _turn(
     return _Turn(position, text, start, stop, messages[position].get(STEP_LOSS_MASK, 1) == 1)
 
 
-def _closing_ids(template: ChatTemplate) -> frozenset[int]:
-    return template.stop_token_ids | frozenset(template.tokenizer.all_special_ids)
-
-
 def _end_of_turn(template: ChatTemplate, text: str, start: int) -> int:
     """Character after the token that ends the turn; what follows it, a newline for one, the model does not write.
 
     A template may leave the end to the next role's token (GLM); then the turn ends with its text.
     """
     written = text.rstrip()
-    names = template.tokenizer.convert_ids_to_tokens(sorted(_closing_ids(template)))
-    for name in names:
+    for name in template.closing:
         if written.endswith(name) and len(written) - len(name) >= start:
             return len(written)
     return len(text)
@@ -226,7 +221,7 @@ def _encode(template: ChatTemplate, turns: list[_Turn]) -> EncodedConversation:
         if not turn.trains:
             continue
         mask[start:stop] = [1] * (stop - start)
-        if stop < len(tokens) and tokens[stop - 1] not in _closing_ids(template):
+        if stop < len(tokens) and tokens[stop - 1] not in template.closing.values():
             # The next role's token ends the turn, and it is the model that writes it.
             mask[stop] = int(tokens[stop] in template.stop_token_ids)
     first = mask.index(1)
