@@ -16,6 +16,7 @@ from math_verify.parser import LatexExtractionConfig, NormalizationConfig
 from sympy.core.evalf import PrecisionExhausted
 from sympy.core.relational import Relational
 
+from slime.rewards.latex import explicit
 from slime.rewards.limits import MAX_EXPRESSION, over_limit
 
 # What SymPy raises on expressions that it cannot handle. Anything else is a defect and ends the worker.
@@ -36,7 +37,6 @@ _READABLE = r"""
     xi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega
 """
 READABLE = frozenset(rf"\{name}" for name in _READABLE.split())
-DEGREES = re.compile(r"((?:[0-9]+(?:\.[0-9]+)?)|\{[^{}]*\}|\([^()]*\))\s*\\text\s*\{degree\}")
 DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)")
 DIGITS = 40
 # Unknowns take this value, plus 0, 1, 2, ..., for a first comparison before any algebra; no special point of anything.
@@ -78,11 +78,11 @@ def same_equation(left: str, right: str, other_left: str, other_right: str) -> t
 def _parse(text: str) -> sympy.Basic | None:
     if len(text) > MAX_EXPRESSION or over_limit(text):
         return None
-    text = DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
-    if UNREADABLE.search(text) or not READABLE.issuperset(COMMAND.findall(text)):
+    latex = explicit(text)
+    if latex is None or UNREADABLE.search(latex) or not READABLE.issuperset(COMMAND.findall(latex)):
         return None
     # SymPy reads 33.3 as a float or a fraction by context; a fraction from the start is exact.
-    exact = DECIMAL.sub(lambda found: rf"\frac{{{int(found[1] + found[2])}}}{{{10 ** len(found[2])}}}", text)
+    exact = DECIMAL.sub(lambda found: rf"\frac{{{int(found[1] + found[2])}}}{{{10 ** len(found[2])}}}", latex)
     found = parse(f"${exact}$", extraction_config=CONFIG, fallback_mode="no_fallback", parsing_timeout=None)
     if not found or not isinstance(found[0], sympy.Basic) or found[0].has(sympy.nan, sympy.zoo):
         return None

@@ -76,12 +76,15 @@ def written(tree: Tree, rng: random.Random) -> str:
     """One way to write the tree down; sums and products may change their order."""
     space = rng.choice(["", " "])
     if tree.kind == "number":
-        return str(tree.number)
+        number = tree.number
+        return rng.choice(
+            [f"{number}", f"{number}", f"{number}.0", rf"\frac{{{2 * number}}}{{2}}", f"({number})", f"{{{number}}}"]
+        )
     if tree.left is None:
-        return tree.kind
+        return rng.choice([tree.kind, tree.kind, f"{{{tree.kind}}}"])
     left = written(tree.left, rng)
     if tree.right is None:
-        base = left if tree.left.left is None else _in_brackets(left, rng)
+        base = left if tree.left.left is None and "." not in left and "\\" not in left else _in_brackets(left, rng)
         power = str(tree.number)
         return base + (rng.choice([f"^{{{power}}}", f"**{power}"]) if tree.number > 0 else f"^{{{power}}}")
     right = written(tree.right, rng)
@@ -95,7 +98,24 @@ def written(tree: Tree, rng: random.Random) -> str:
         if rng.random() < 0.7:
             return rng.choice([r"\frac", r"\dfrac"]) + f"{{{left}}}{{{right}}}"
         return f"({left}){space}/{space}({right})"
+    if (
+        _simple(tree.left)
+        and _simple(tree.right)
+        and rng.random() < 0.5
+        and left[-1] not in "0123456789"
+        and right[0].isalpha()
+    ):
+        return left + right  # xy, x^{2}y
+    if left.isdigit() and right.isalpha() and rng.random() < 0.7:
+        return left + right  # 2x
     return f"({left})" + rng.choice([r"\cdot ", "*", r" \times ", ""]) + f"({right})"
+
+
+def _simple(tree: Tree) -> bool:
+    """An unknown, or a positive power of one."""
+    return tree.kind in UNKNOWNS or (
+        tree.kind == "^" and tree.number > 0 and tree.left is not None and tree.left.kind in UNKNOWNS
+    )
 
 
 def _in_brackets(text: str, rng: random.Random) -> str:

@@ -12,7 +12,7 @@ from slime.rewards.equivalence import equivalent
 
 WRONGLY_ACCEPTED = [
     (r"\frac{1}{2^{98}}", r"\frac{1}{2^{99}}"), ("33.33333333", r"\frac{100}{3}"), ("5 days", "5 years"),
-    (r"3 \text{ ,wait no 2}", "3"), (r"5\ldots", "5"), ("A", "a"), ("(1,2)", r"\{1,2\}"),
+    (r"3 \text{ ,wait no 2}", "3"), (r"5\ldots", "5"), ("(6)(5)", "11"), ("A", "a"), ("(1,2)", r"\{1,2\}"),
 ]  # fmt: skip
 
 
