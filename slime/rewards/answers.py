@@ -13,6 +13,7 @@ from slime.rewards.equivalence import equivalent, identity
 from slime.rewards.extraction import Extraction, extract_boxed
 from slime.rewards.gold import Gold, choice_letter, read_gold, type_mismatch
 from slime.rewards.limits import MAX_CHARACTERS
+from slime.rewards.structure import read_answer
 from slime.rewards.verdict import Verdict
 
 MAX_BOXES = 64
@@ -95,7 +96,7 @@ def compare(answer: str, gold: Gold, on_symbolic: Callable[[], None] | None = No
 def _as_set(text: str) -> str:
     r"""``1,234`` declared as a set is a set of two numbers, not one number."""
     text = canonical(text)
-    return text if text.startswith(r"\{") or r"\cup" in text else rf"\{{{text}\}}"
+    return text if read_answer(text, as_list=True).shape in ("set", "union") else rf"\{{{text}\}}"
 
 
 def _one_answer(extraction: Extraction, gold: Gold) -> tuple[str | None, str]:

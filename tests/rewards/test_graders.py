@@ -70,6 +70,12 @@ def test_several_boxes_are_a_set_only_if_the_gold_answer_is_declared_one() -> No
         ("B", "choice", "C", "wrong"), ("New York", "text", "new  york", "correct"),
         ("[1,2)", "interval", "[1,2.0)", "correct"),
         ("[1,2)", "interval", "2", "wrong"), ("1,234", "set", "234, 1", "correct"), ("1,234", "set", "1234", "wrong"),
+        (r"\{1,2\}", "set", r"x \in \{2,1\}", "correct"), ("1,2", "set", "x=2 or x=1", "correct"),
+        ("1,2", "set", "(1,2)", "wrong"), ("[3,oo)", "interval", r"x \geq 3", "correct"),
+        ("3.25", "decimal", r"\frac{13}{4}", "correct"), ("3.25", "decimal", "3.2", "wrong"),
+        ("(1,2)", "tuple", "(1, 2.0)", "correct"), ("(1,2)", "tuple", "1,2", "wrong"),
+        (r"\begin{pmatrix}1&2\end{pmatrix}", "matrix", r"\begin{bmatrix}1 & 2\end{bmatrix}", "correct"),
+        (r"\begin{pmatrix}1&2\end{pmatrix}", "matrix", "(1,2)", "wrong"),
         ("x+1", "expr", "1+x", "correct"), (2.5, "rational", "5/2", "correct"),
     ],
 )  # fmt: skip
