@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +25,8 @@ from slime.algorithms.reduction import weighted_sum
 
 PolicyForm = Literal["clip", "gspo", "cispo", "reinforce"]
 Metrics = dict[str, Tensor]
+Corrected = tuple[Tensor, Tensor, Metrics]
+"""Losses of tokens [T]; 1.0 or 0.0 [T] for those that are kept or rejected; metrics [T] by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class PolicyOptions:
         mismatch: MIS in place of `correction`.
         correction_applied: False only reports the correction's metrics (--get-mismatch-metrics).
         opsm_delta: --opsm-delta, or None without --use-opsm.
+        custom_correction: a function in place of all of them.
         score_centering: add SC's term; needs the form ``reinforce`` and the sampler's most likely tokens.
         unbiased_kl: weight the KL term by the importance ratio.
     """
@@ -49,6 +53,7 @@ class PolicyOptions:
     correction_high: float = 2.0
     mismatch: MismatchOptions | None = None
     correction_applied: bool = True
+    custom_correction: CustomCorrection | None = None
     opsm_delta: float | None = None
     score_centering: bool = False
     entropy_coef: float = 0.0
@@ -71,6 +76,7 @@ class PolicyTokens:
         policy_weights: [T] in place of `weights` for the policy term alone (Dr.GRPO, custom reducers), or None.
         rollout_head_log_probs: [T, k] the sampler's k most likely tokens; needed for score centering.
         correction_mean: mean of MIS weights over the step, by which they are divided; 1 = not normalised.
+        total_lengths: tokens of prompt and response of each sequence, for a function of the user's.
     """
 
     weights: Tensor
@@ -82,6 +88,11 @@ class PolicyTokens:
     policy_weights: Tensor | None = None
     rollout_head_log_probs: Tensor | None = None
     correction_mean: float = 1.0
+    total_lengths: tuple[int, ...] = ()
+
+
+CustomCorrection = Callable[[Tensor, Tensor, PolicyTokens], Corrected]
+"""From the loss of each token [T], the trainer's log-probs of the old policy [T] and the other inputs."""
 
 
 def policy_objective(
@@ -139,7 +150,12 @@ def _policy_terms(
     metrics: Metrics = {"ppo_kl": weighted_sum(-log_ratio, weights)}
     values, clipped = _policy_loss(options, log_probs, log_ratio, tokens.advantages)
     metrics["pg_clipfrac"] = weighted_sum(clipped, weights)
-    factor, found = _correction(options, tokens, mask, log_probs.detach() if options.form == "reinforce" else old)
+    train = log_probs.detach() if options.form == "reinforce" else old
+    factor, found = _correction(options, tokens, mask, train)
+    if options.custom_correction is not None:
+        corrected, keep, named = options.custom_correction(values, train, tokens)
+        found = {name: weighted_sum(value, weights) for name, value in named.items()}
+        values = corrected * keep if options.correction_applied else values
     metrics |= found
     if found:
         metrics["ois"] = weighted_sum(torch.exp(log_ratio), weights)

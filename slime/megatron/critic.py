@@ -37,7 +37,7 @@ class ValueHead(torch.nn.Linear):
         super().__init__(hidden, 1, bias=False, device=device, dtype=dtype)
         torch.nn.init.zeros_(self.weight)
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, hidden_states: Tensor, weight: Tensor | None = None, runtime_gather_output: bool | None = None
     ) -> tuple[Tensor, None]:
         """Megatron passes the tied embedding and a gather option, which a head of one output has no use for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -26,6 +26,10 @@ class EstimatorOptions:
     kl_loss_type: KLEstimator = "k1"
     normalize_advantages: bool = False
     opd_kl_coef: float | None = None
+
+
+CustomEstimate = Callable[[list[Tensor] | None], tuple[list[Tensor], list[Tensor]]]
+"""From the KL estimates of each sequence to advantages and returns, all [R_i]."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,11 @@ class Estimates:
 
 
 def estimate(
-    sequences: Sequence[TrainSequence], passes: ForwardPasses, options: EstimatorOptions, sum_over_ranks: SumOverRanks
+    sequences: Sequence[TrainSequence],
+    passes: ForwardPasses,
+    options: EstimatorOptions,
+    sum_over_ranks: SumOverRanks,
+    custom: CustomEstimate | None = None,
 ) -> Estimates:
     """Advantages of this rank's sequences; every rank calls it, also for sums over ranks.
 
@@ -64,6 +72,7 @@ def estimate(
         passes: the estimator's inputs: `old` and `ref` for a KL penalty, `values` for PPO, `old` and `teacher` for
             distillation.
         sum_over_ranks: adds a float64 tensor over the data-parallel ranks.
+        custom: in place of the estimator (--custom-advantage-function-path).
 
     Raises:
         ValueError: an input is missing, or no token of the round trains and advantages are whitened.
@@ -74,7 +83,12 @@ def estimate(
     columns: dict[str, Tensor] = {}
     if options.kl_coef:
         columns["kl"] = kl_estimate(_joined(passes.old, "old"), _joined(passes.ref, "ref"), options.kl_loss_type)
-    advantages, returns = _by_estimator(rewards, lengths, mask, passes, columns.get("kl"), options)
+    if custom is None:
+        advantages, returns = _by_estimator(rewards, lengths, mask, passes, columns.get("kl"), options)
+    else:
+        kl = columns.get("kl")
+        found = custom(None if kl is None else list(kl.split(lengths.tolist())))
+        advantages, returns = torch.cat(found[0]), torch.cat(found[1])
     if options.opd_kl_coef is not None:
         old, teacher = _joined(passes.old, "old"), _joined(passes.teacher, "teacher")
         columns["opd_reverse_kl"] = old - teacher

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,13 +16,14 @@ from slime.algorithms.objective import (
     supervised_objective,
     value_objective,
 )
-from slime.algorithms.reduction import constant_length_weights, token_weights
+from slime.algorithms.reduction import constant_length_weights, token_weights, weighted_sum
 from slime.data.train_batch import TrainSequence, TrainStep
 from slime.megatron.batch_checks import TrainBatchError
+from slime.megatron.custom import CustomFunctions
 from slime.megatron.log_probs import score_tokens, token_values
 from slime.megatron.packing import PackedBatch, pack
 
-LossType = Literal["policy_loss", "sft_loss"]
+LossType = Literal["policy_loss", "sft_loss", "custom_loss"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class ObjectiveSettings:
         per_token: average over tokens instead of rollouts.
         constant_length: Dr.GRPO's divisor of the policy term, in tokens; None = what `per_token` says.
         value_clip: --value-clip, of the critic.
+        custom: functions of the user's in place of parts of the objective.
     """
 
     options: PolicyOptions
@@ -44,6 +46,7 @@ class ObjectiveSettings:
     per_token: bool = False
     constant_length: int | None = None
     value_clip: float = 0.2
+    custom: CustomFunctions = field(default_factory=CustomFunctions)
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,14 @@ class MicroBatch:
     Attributes:
         tokens: inputs of the policy loss.
         head_ids: int64 [T, k], the sampler's likeliest tokens, for score centering.
+        count: rollouts, or with --calculate-per-token-loss tokens, of the whole step.
         old_values, returns: [T], of the critic.
     """
 
     sequences: list[TrainSequence]
     packed: PackedBatch
     tokens: PolicyTokens
+    count: int
     head_ids: Tensor | None = None
     old_values: Tensor | None = None
     returns: Tensor | None = None
@@ -116,6 +121,10 @@ def make_micro_batch(
     policy_weights = None
     if settings.constant_length is not None:
         policy_weights = constant_length_weights(masks, settings.constant_length, step.num_rollouts).to(device)
+    elif settings.custom.weights is not None:
+        # What a reducer makes is a sum over sequences, or over tokens; the step has this many of them.
+        count = step.num_tokens if settings.per_token else step.num_rollouts
+        policy_weights = settings.custom.weights(sequences, masks, settings.per_token).to(device) / count
     lengths = [sequence.response_length for sequence in sequences]
 
     def column(name: str) -> Tensor | None:
@@ -135,11 +144,13 @@ def make_micro_batch(
         policy_weights=policy_weights,
         rollout_head_log_probs=None if head_log_probs is None else head_log_probs.to(device),
         correction_mean=correction_mean,
+        total_lengths=tuple(sequence.total_length for sequence in sequences),
     )
     return MicroBatch(
         sequences=list(sequences),
         packed=pack([torch.as_tensor(sequence.tokens) for sequence in sequences], lengths, device),
         tokens=tokens,
+        count=step.num_tokens if settings.per_token else step.num_rollouts,
         head_ids=None if head_ids is None else head_ids.to(device),
         old_values=column("old_values"),
         returns=column("returns"),
@@ -195,6 +206,9 @@ def evaluate_policy(logits: Tensor, batch: MicroBatch, settings: ObjectiveSettin
     if settings.loss_type == "sft_loss":
         loss, metrics = supervised_objective(batch.tokens.weights, scores.log_probs)
         return _result(loss, metrics, LogProbGap(), find_broken(batch, checked))
+    if settings.loss_type == "custom_loss":
+        loss, metrics = _custom_loss(logits, batch, settings)
+        return _result(loss, metrics, LogProbGap(), find_broken(batch, checked))
     tokens = batch.tokens
     loss, metrics = policy_objective(settings.options, tokens, scores.log_probs, scores.entropy, scores.head_log_probs)
     checked |= {"advantage": tokens.advantages, "rollout log-prob": tokens.rollout_log_probs}
@@ -202,6 +216,36 @@ def evaluate_policy(logits: Tensor, batch: MicroBatch, settings: ObjectiveSettin
     checked |= {name: values for name, values in optional.items() if values is not None}
     old = checked["log-prob"] if tokens.old_log_probs is None else tokens.old_log_probs
     return _result(loss, metrics, measure_gap(old, tokens), find_broken(batch, checked))
+
+
+def _custom_loss(logits: Tensor, batch: MicroBatch, settings: ObjectiveSettings) -> tuple[Tensor, dict[str, Tensor]]:
+    """The user's loss of a micro-batch, as its share of the step's.
+
+    Raises:
+        ValueError: no function was given.
+    """
+    if settings.custom.loss is None:
+        raise ValueError("--loss-type custom_loss needs --custom-loss-function-path.")
+    tokens, lengths = batch.tokens, batch.packed.response_lengths
+    data: dict[str, Any] = {
+        "tokens": [torch.as_tensor(one.tokens) for one in batch.sequences],
+        "total_lengths": list(tokens.total_lengths),
+        "response_lengths": lengths,
+        "loss_masks": list((tokens.weights != 0).float().split(lengths)),
+        "logit_rows": batch.packed.logit_rows,
+        "targets": batch.packed.targets,
+    }
+    columns = {"advantages": tokens.advantages, "rollout_log_probs": tokens.rollout_log_probs}
+    columns |= {
+        name: values
+        for name, values in (("log_probs", tokens.old_log_probs), ("ref_log_probs", tokens.ref_log_probs))
+        if values is not None
+    }
+    data |= {name: list(values.split(lengths)) for name, values in columns.items()}
+    loss, metrics = settings.custom.loss(
+        data, logits, lambda values: weighted_sum(values, tokens.weights) * batch.count
+    )
+    return loss / batch.count, {name: value / batch.count for name, value in metrics.items()}
 
 
 def evaluate_values(outputs: Tensor, batch: MicroBatch, settings: ObjectiveSettings) -> MicroBatchResult:

@@ -39,7 +39,7 @@ class Passes:
 
 def needed_passes(config: Config) -> Passes:
     """From the flags. A KL loss with coefficient 0 is still measured, since it was asked for."""
-    if config.loss_type != "policy_loss":
+    if config.loss_type == "sft_loss":
         return Passes(old=False, ref=False, teacher=False, values=False, rollout_as_old=False)
     return Passes(
         old=config.kl_coef != 0 or config.use_opd or config.tis_batch_normalize,

@@ -12,6 +12,7 @@ from slime.algorithms.mismatch import Level, MismatchOptions, Mode
 from slime.algorithms.objective import PolicyForm, PolicyOptions
 from slime.config import Config
 from slime.config.groups.algorithm import DR_GRPO_NAMES, ICEPOP_NAMES, MIS_NAMES
+from slime.megatron.custom import load_custom
 from slime.megatron.estimate import EstimatorOptions
 from slime.megatron.objective import LossType, ObjectiveSettings
 from slime.megatron.optimizer import OptimizerSettings
@@ -55,7 +56,7 @@ def estimator_options(config: Config) -> EstimatorOptions:
 
 def objective_settings(config: Config) -> ObjectiveSettings:
     """The loss: form, clip widths, corrections, KL and entropy terms, averaging."""
-    mismatch = _mismatch(config)
+    custom = load_custom(config)
     options = PolicyOptions(
         form=_form(config),
         eps_clip=config.eps_clip,
@@ -64,8 +65,9 @@ def objective_settings(config: Config) -> ObjectiveSettings:
         correction=_correction(config),
         correction_low=config.tis_clip_low,
         correction_high=config.tis_clip,
-        mismatch=mismatch,
+        mismatch=_mismatch(config),
         correction_applied=config.use_tis,
+        custom_correction=custom.correction,
         opsm_delta=config.opsm_delta if config.use_opsm else None,
         score_centering=config.use_score_centering,
         entropy_coef=config.entropy_coef,
@@ -82,6 +84,7 @@ def objective_settings(config: Config) -> ObjectiveSettings:
             config.rollout_max_response_len if config.custom_pg_loss_reducer_function_path in DR_GRPO_NAMES else None
         ),
         value_clip=config.value_clip,
+        custom=custom,
     )
 
 
@@ -95,14 +98,16 @@ def _form(config: Config) -> PolicyForm:
 
 
 def _correction(config: Config) -> Correction:
-    """The registry lets two functions through in place of TIS: IcePop and MIS; see CorrectionFlags."""
-    if not (config.use_tis or config.get_mismatch_metrics) or config.custom_tis_function_path in MIS_NAMES:
+    """--use-tis, or what its function is replaced by. MIS and functions of the user's have options of their own."""
+    if not (config.use_tis or config.get_mismatch_metrics):
         return "none"
-    return "icepop" if config.custom_tis_function_path in ICEPOP_NAMES else "tis"
+    if config.custom_tis_function_path is None:
+        return "tis"
+    return "icepop" if config.custom_tis_function_path in ICEPOP_NAMES else "none"
 
 
 def _mismatch(config: Config) -> MismatchOptions | None:
-    if config.custom_tis_function_path not in MIS_NAMES:
+    if config.custom_tis_function_path not in MIS_NAMES or not (config.use_tis or config.get_mismatch_metrics):
         return None
     return MismatchOptions(
         tis_level=cast(Level, config.tis_level),

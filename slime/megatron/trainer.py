@@ -29,7 +29,7 @@ from slime.megatron.objective import LogProbGap, MicroBatch, SequenceInputs, eva
 from slime.megatron.optimizer import build_optimizer, wrap_model
 from slime.megatron.packing import PackedBatch
 from slime.megatron.passes import REFERENCE, TEACHER, correction_means, needed_passes
-from slime.megatron.postprocess import load_postprocess
+from slime.megatron.postprocess import load_postprocess, rollout_data
 from slime.megatron.settings import estimator_options, objective_settings, optimizer_settings
 from slime.megatron.step import StepRunner
 from slime.megatron.weight_copies import WeightCopies
@@ -180,30 +180,34 @@ class MegatronTrainer:
         sequences, chunks, needs = batch.sequences, batch.log_prob_indices, self._needs
         if self._settings.loss_type == "sft_loss":
             return [SequenceInputs(torch.zeros(one.response_length)) for one in sequences], {}
+        old: list[Tensor] | None = None
         if needs.rollout_as_old:
             old = [torch.as_tensor(one.rollout_log_probs, dtype=torch.float32) for one in sequences]
-        else:
-            old = self._log_probs(sequences, chunks) if needs.old or len(batch.steps) > 1 else None
+        elif needs.old or len(batch.steps) > 1:
+            old = self._log_probs(sequences, chunks)
         passes = ForwardPasses(
             old=old,
             ref=self._log_probs_of(REFERENCE, sequences, chunks) if needs.ref else None,
             teacher=self._log_probs_of(TEACHER, sequences, chunks) if needs.teacher else None,
             values=None if self._critic is None else self._critic.values(sequences, chunks),
         )
-        found = estimate(sequences, passes, self._estimator, self._sum_over_ranks)
-        inputs = [
-            SequenceInputs(
-                advantages=found.advantages[i],
-                old_log_probs=None if old is None else old[i],
-                ref_log_probs=None if passes.ref is None else passes.ref[i],
-                old_values=None if passes.values is None else passes.values[i],
-                returns=found.returns[i],
-            )
-            for i in range(len(sequences))
-        ]
+        custom = None if self._settings.custom.advantages is None else partial(self._custom_advantages, batch, passes)
+        found = estimate(sequences, passes, self._estimator, self._sum_over_ranks, custom)
+        inputs = _inputs(found.advantages, passes, found.returns)
         if self._postprocess is not None:
             inputs = self._postprocess(batch, inputs)
         return inputs, found.metrics
+
+    def _custom_advantages(
+        self, batch: TrainBatch, passes: ForwardPasses, kl: list[Tensor] | None
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Ask the user's function; it sees all that the estimators do."""
+        hook = self._settings.custom.advantages
+        assert hook is not None  # asked by the caller
+        rewards = [torch.full((one.response_length,), one.advantage) for one in batch.sequences]
+        data = rollout_data(batch, _inputs(rewards, passes))
+        del data["advantages"]
+        return hook(batch, data if kl is None else data | {"kl": kl})
 
     def _micro_batches(
         self, batch: TrainBatch, step: TrainStep, inputs: Sequence[SequenceInputs], correction_mean: float
@@ -278,6 +282,18 @@ class MegatronTrainer:
             "train_rollout_logprob_abs_diff": total / max(tokens, 1.0),
             "train_rollout_logprob_abs_diff_max": float(largest),
         }
+
+
+def _inputs(
+    advantages: list[Tensor], passes: ForwardPasses, returns: list[Tensor] | None = None
+) -> list[SequenceInputs]:
+    def at(parts: list[Tensor] | None, i: int) -> Tensor | None:
+        return None if parts is None else parts[i]
+
+    return [
+        SequenceInputs(one, at(passes.old, i), at(passes.ref, i), at(passes.values, i), at(returns, i))
+        for i, one in enumerate(advantages)
+    ]
 
 
 def _mean(steps: Sequence[dict[str, float]]) -> dict[str, float]:

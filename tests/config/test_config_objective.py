@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slime.config import Config, ConfigError
-from slime.config.groups.algorithm import DR_GRPO, ICEPOP, MIS
+from slime.config.groups.algorithm import ICEPOP, MIS
 
 Small = Callable[..., Config]
 WHITE = {"normalize_advantages": True}
@@ -44,8 +44,9 @@ CASES: list[tuple[dict[str, Any], list[str], dict[str, Any]]] = [
     ({"opd_kl_coef": 0.5}, ["add --use-opd"], {**OPD, "opd_kl_coef": 0.5}),
     ({"loss_type": "sft_loss", "use_tis": True}, ["--use-tis belongs to answers that were sampled"],
      {"loss_type": "sft_loss", "n_samples_per_prompt": 1}),
-    ({"custom_pg_loss_reducer_function_path": "mine.reducer"}, ["mine.reducer"],
-     {"custom_pg_loss_reducer_function_path": DR_GRPO}),
+    ({"loss_type": "custom_loss"}, ["give --custom-loss-function-path"],
+     {"loss_type": "custom_loss", "custom_loss_function_path": "mine.loss"}),
+    ({"custom_loss_function_path": "mine.loss"}, ["give --loss-type custom_loss"], {}),
     ({**OPD, "opd_type": "sglang"}, ["--opd-type", "sglang"], OPD),
 ]  # fmt: skip
 

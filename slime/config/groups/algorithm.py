@@ -34,15 +34,14 @@ class AlgorithmFlags:
         "损失类型",
         "loss",
         choices=("policy_loss", "sft_loss", "custom_loss"),
-        only=("policy_loss", "sft_loss"),
     )
-    custom_loss_function_path: str | None = planned(None, "自定义损失函数", "import path of a loss function")
-    custom_advantage_function_path: str | None = planned(None, "自定义优势函数", "import path of an advantage function")
+    custom_loss_function_path: str | None = flag(None, "自定义损失函数", "import path of a loss function")
+    custom_advantage_function_path: str | None = flag(None, "自定义优势函数", "import path of an advantage function")
     custom_pg_loss_reducer_function_path: str | None = flag(
         None,
-        "策略损失的归约函数；目前只支持 Dr.GRPO：除以 --rollout-max-response-len",
-        "import path of a reducer of the policy loss; today Dr.GRPO's, which divides by --rollout-max-response-len",
-        only=DR_GRPO_NAMES,
+        f"策略损失的归约函数；{DR_GRPO} 即 Dr.GRPO，除以 --rollout-max-response-len",
+        f"import path of a reducer of the policy loss; {DR_GRPO} is Dr.GRPO's, which divides by "
+        "--rollout-max-response-len",
     )
     eps_clip: float = flag(0.2, "比率裁剪的下侧宽度", "lower width of the ratio's clip", minimum=0)
     eps_clip_high: float = flag(
@@ -111,9 +110,8 @@ class CorrectionFlags:
     tis_clip_low: float = flag(0.0, "重要性权重的下限", "lower limit of the importance weight", minimum=0)
     custom_tis_function_path: str | None = flag(
         None,
-        "替换 TIS 的函数；目前支持 IcePop 与 MIS",
-        "import path of a function that replaces TIS; today IcePop or MIS",
-        only=(*ICEPOP_NAMES, *MIS_NAMES),
+        f"替换 TIS 的函数；{ICEPOP} 即 IcePop，{MIS} 即 MIS",
+        f"import path of a function that replaces TIS; {ICEPOP} is IcePop, {MIS} is MIS",
     )
     tis_level: str = flag("token", "MIS：权重所属的层级", "MIS: what a weight belongs to", choices=LEVELS, source="own")
     tis_mode: str = flag(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slime.config.config import Config
-from slime.config.groups.algorithm import MIS, MIS_NAMES
+from slime.config.groups.algorithm import ICEPOP_NAMES, MIS, MIS_NAMES
 from slime.config.rule import Finding
 
 KL_ESTIMATORS = ("reinforce_plus_plus", "reinforce_plus_plus_baseline", "ppo")
@@ -63,7 +63,7 @@ def check_score_centering(config: Config) -> Iterator[Finding]:
         "--get-mismatch-metrics": config.get_mismatch_metrics,
         "--use-unbiased-kl": config.use_unbiased_kl,
         "--custom-pg-loss-reducer-function-path": config.custom_pg_loss_reducer_function_path is not None,
-        "--custom-tis-function-path": config.custom_tis_function_path in MIS_NAMES,
+        "--custom-tis-function-path": config.custom_tis_function_path not in (None, *ICEPOP_NAMES),
     }
     for name in (name for name, on in excluded.items() if on):
         value = getattr(config, name[2:].replace("-", "_"))
@@ -142,6 +142,20 @@ def check_distillation(config: Config) -> Iterator[Finding]:
         yield Finding(f"{', '.join(names)}: read by --use-opd alone", "add --use-opd", ("--use-opd", *names))
 
 
+def check_custom_loss(config: Config) -> Iterator[Finding]:
+    """A loss of the user's is named, and used."""
+    path = config.custom_loss_function_path
+    if config.loss_type == "custom_loss" and not path:
+        flags = ("--loss-type", "--custom-loss-function-path")
+        yield Finding("--loss-type custom_loss is a function of yours", "give --custom-loss-function-path", flags)
+    if path and config.loss_type != "custom_loss":
+        yield Finding(
+            f"--custom-loss-function-path {path} is not read with --loss-type {config.loss_type}",
+            "give --loss-type custom_loss",
+            ("--loss-type", "--custom-loss-function-path"),
+        )
+
+
 def check_supervision(config: Config) -> Iterator[Finding]:
     """Supervised training has no sampler to compare with and no rewards."""
     if config.loss_type != "sft_loss":
@@ -176,5 +190,6 @@ CHECKS = (
     check_mis,
     check_critic,
     check_distillation,
+    check_custom_loss,
     check_supervision,
 )
