@@ -105,11 +105,11 @@ def test_an_absent_repair_is_refused(catalog: Catalog) -> None:
 
 
 def test_planned_names_the_choice_and_its_flags(catalog: Catalog) -> None:
-    state = catalog.sanitise({"model": "tiny", "sc": True}).state
+    state = catalog.sanitise({"model": "tiny", "deterministic": True}).state
     planned = [finding for finding in catalog.validate(state).findings if finding.id == "R01"]
     assert [finding.severity for finding in planned] == ["planned"] * len(planned)
-    (finding,) = [one for one in planned if one.fields == ["sc"]]
-    assert "--use-score-centering" in finding.message.en and "--use-score-centering" in finding.message.zh
+    (finding,) = [one for one in planned if one.fields == ["deterministic"]]
+    assert "--deterministic-mode" in finding.message.en and "--deterministic-mode" in finding.message.zh
 
 
 def test_the_laptop_preset_runs_today(catalog: Catalog) -> None:
