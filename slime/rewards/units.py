@@ -39,7 +39,10 @@ MAGNITUDES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6
 _NO_UNIT = (
     "a an about above also and approx approximately around at below but either false greater hmm if incorrect is less "
     "maybe minus mod more most neither no nor not only or perhaps plus possibly possible probably roughly so squared "
-    "cubed sorry than the then times to true under unknown versus vs wait wrong yes over mistake least actually"
+    "cubed sorry than the then times to true under unknown versus vs wait wrong yes over mistake least actually "
+    "half halves third thirds quarter quarters fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths "
+    "ninth ninths tenth tenths hundredth hundredths thousandth thousandths factorial gross tens hundreds thousands "
+    "millions billions"
 )
 NO_UNIT = frozenset(_NO_UNIT.split())
 NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in spellings.split()}
