@@ -36,14 +36,14 @@ SPELLINGS = {
 }
 MAGNITUDES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 # Words after a number that are no unit: they change what is said, or take it back.
-_NO_UNIT = (
-    "a an about above also and approx approximately around at below but either false greater hmm if incorrect is less "
-    "maybe minus mod more most neither no nor not only or perhaps plus possibly possible probably roughly so squared "
-    "cubed sorry than the then times to true under unknown versus vs wait wrong yes over mistake least actually "
-    "half halves third thirds quarter quarters fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths "
-    "ninth ninths tenth tenths hundredth hundredths thousandth thousandths factorial gross tens hundreds thousands "
-    "millions billions"
-)
+_NO_UNIT = """
+    a an the is so if then at over under below above about around roughly approx approximately actually
+    and or nor neither either but not no only also more most less least than greater plus minus times mod to versus vs
+    maybe perhaps possible possibly probably unknown yes true false wrong incorrect mistake wait sorry hmm
+    squared cubed factorial half halves third thirds quarter quarters fourth fourths fifth fifths sixth sixths seventh
+    sevenths eighth eighths ninth ninths tenth tenths hundredth hundredths thousandth thousandths gross tens hundreds
+    thousands millions billions
+"""
 NO_UNIT = frozenset(_NO_UNIT.split())
 NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in spellings.split()}
 # Bare single letters are variables: 5m is five times m, and 5\text{ m} is five meters.
