@@ -9,6 +9,8 @@ from docutils import nodes
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.reference.base import ReferenceDirective
 from sphinx_slime_lab.render import ledger, parallelism, schedules
+from sphinx_slime_lab.render.install import images_body
+from sphinx_slime_lab.render.memory import memory
 from sphinx_slime_lab.render.parts import details
 from sphinx_slime_lab.workbench import Workbench
 
@@ -41,12 +43,12 @@ class ParallelismDirective(ReferenceDirective):
 
 
 class MemoryDirective(ReferenceDirective):
-    """Weights and optimizer state of the whole model, collapsed."""
+    """Weights and optimizer state of the whole model, then every part on each rank; both collapsed."""
 
     argument_kind = "recipe"
 
     def tables(self, bench: Workbench, argument: str) -> Iterator[nodes.Node]:
-        """Yield one part that opens on demand."""
+        """Yield two parts that open on demand."""
         language = bench.language
         recipe = bench.facts.launch[argument]
         model = bench.facts.models[recipe.model]
@@ -60,6 +62,15 @@ class MemoryDirective(ReferenceDirective):
             ledger.ledger(recipe, model, language),
             nodes.paragraph("", word(language, "ledger_limits")),
         )
+        yield memory(bench, bench.catalog.sanitise({"model": argument}).state)
+
+
+class ImagesDirective(ReferenceDirective):
+    """The container images with the hardware of each and the command that starts it."""
+
+    def tables(self, bench: Workbench, argument: str) -> Iterator[nodes.Node]:
+        """Yield what the images are for, the images, and the versions that they pin."""
+        yield from images_body(bench)
 
 
 class SchedulesDirective(ReferenceDirective):

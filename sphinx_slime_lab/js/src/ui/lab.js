@@ -7,11 +7,13 @@ import { createCompare } from "./compare.js";
 import { createControls } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { createFiles } from "./files.js";
+import { createInstall } from "./install.js";
 import { listen } from "./keys.js";
 import { createLabels } from "./labels.js";
 import { createLessons } from "./lessons.js";
 import { createLive } from "./live.js";
 import { createLoad } from "./load.js";
+import { createMemory } from "./memory.js";
 import { createNotices } from "./notices.js";
 import { createProvenance } from "./provenance.js";
 import { createRun } from "./run.js";
@@ -56,7 +58,7 @@ export function createLab(section, engine, data, isFirst) {
   ], parts.compare);
   const controls = createControls(context, actions);
   const shown = [parts.bar, controls, createLive(section, context, actions), createFiles(section, context, actions),
-    createTables(section, context), createRun(section, context), createLessons(context), parts.share, parts.compare];
+    createTables(section, context), createRun(section, context), createLessons(context), createMemory(section, context), createInstall(section, context, actions), parts.share, parts.compare];
   const others = extras.map(({ make, at }) => ({ ...make(context, actions), at }));
 
   function show() {
