@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slime.config import REGISTRY, Config
 from slime.config.flags import Flag
+from slime.rollout.hooks import HOOKS
 
 PACKAGE = Path(__file__).parents[2] / "slime"
 # Declarations, rules and checks look at flags without acting on them.
@@ -36,11 +37,26 @@ def reads(tree: ast.AST) -> set[str]:
     }
 
 
+def hooks_that_are_called(tree: ast.AST) -> set[str]:
+    """Fields of the hooks that the code asks a set of hooks for: `hooks.one("rollout-log")`."""
+    names = {
+        argument.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("one", "all", "at")
+        for argument in node.args[:1]
+        if isinstance(argument, ast.Constant)
+    }
+    return {hook.field for hook in HOOKS if hook.name in names}
+
+
 def fields_that_are_read() -> set[str]:
-    """All such attributes, with what the properties of Config that are among them read in turn."""
+    """All such attributes, with what the properties of Config that are among them read in turn, and the hooks."""
     found: set[str] = set()
     for path in acting_modules():
-        found |= reads(ast.parse(path.read_text(encoding="utf-8")))
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found |= reads(tree) | hooks_that_are_called(tree)
     source = ast.parse((PACKAGE / "config" / "config.py").read_text(encoding="utf-8"))
     properties = {
         node.name: {
