@@ -87,6 +87,9 @@ def _same_share(one: Answer, other: Answer) -> bool:
 
 def _collections(one: Answer, other: Answer, hook: Callable[[], None] | None) -> tuple[bool, str]:
     shapes = {one.shape, other.shape}
+    listed = one if one.shape == "list" else other
+    if shapes == {"list", "union"} and all(part.shape == "tuple" and part.name for part in listed.parts):
+        shapes = {"union"}  # x < 2 or x > 5
     if shapes not in ({"list"}, {"set"}, {"list", "set"}, {"union"}, {"tuple"}, {"matrix"}):
         return False, f"shapes differ: {one.shape} and {other.shape}"
     if one.name and other.name and one.name != other.name:
