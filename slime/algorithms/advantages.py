@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,7 +11,6 @@ from slime.algorithms.gae import discounted_suffix_sums, generalized_advantages
 from slime.algorithms.sequences import last_tokens, spread
 
 Estimator = Literal["grpo", "gspo", "cispo", "rloo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "ppo"]
-ESTIMATORS: tuple[str, ...] = get_args(Estimator)
 
 
 def reinforce_plus_plus(

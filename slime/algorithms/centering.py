@@ -43,23 +43,3 @@ def centering_top_k(
     ratio = torch.exp(head_log_probs.detach() - rollout_head_log_probs)
     factor = q * limited(ratio, kind, low, high) - alpha[:, None] * p
     return (factor * head_log_probs).sum(-1)
-
-
-def centering_support(
-    support_log_probs: Tensor, rollout_support_log_probs: Tensor, kind: Correction, low: float, high: float
-) -> Tensor:
-    """C over the tokens that a top-p sampler could draw: exact, since q is 0 elsewhere.
-
-    ``C = sum_{v in S} sg(q_v f(p_v / q_v)) log p_v``, p and q both renormalised on S.
-
-    Args:
-        support_log_probs: [T, s] log p, -inf where a position has fewer than s tokens.
-        rollout_support_log_probs: [T, s] log q, -inf there, too.
-        Others, returns: as in `centering_top_k`.
-    """
-    inside = torch.isfinite(rollout_support_log_probs)
-    zeros = torch.zeros_like(rollout_support_log_probs)
-    log_p = torch.where(inside, support_log_probs, zeros)
-    ratio = torch.exp(log_p.detach() - torch.where(inside, rollout_support_log_probs, zeros))
-    factor = rollout_support_log_probs.exp() * limited(ratio, kind, low, high)
-    return (factor * log_p).sum(-1)
