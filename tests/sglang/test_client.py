@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 from aiohttp import web
 
+from slime.data.sample import SpecInfo
 from slime.rollout.client import Generation, SamplingParams
 from slime.sglang.client import SGLangClient
 from slime.sglang.control import EngineControl
@@ -100,6 +101,20 @@ def test_an_answer_becomes_a_generation() -> None:
             assert body["return_logprob"] is True
             assert body["rid"] == "r"
             assert body["sampling_params"] == {"max_new_tokens": 4, "temperature": 1.0, "top_p": 1.0, "top_k": -1}
+
+    asyncio.run(run())
+
+
+def test_what_the_answer_says_about_cache_and_speculation_is_kept() -> None:
+    body = answer([7, 8])
+    body["meta_info"] |= {"prompt_tokens": 9, "cached_tokens": 4, "completion_tokens": 2, "spec_verify_ct": 1}
+    body["meta_info"] |= {"spec_num_correct_drafts": 1, "spec_num_proposed_drafts": 3}
+
+    async def run() -> None:
+        async with Server(generate=replies(body=body)) as server:
+            found = await ask(server)
+            assert (found.prompt_tokens, found.cached_tokens) == (9, 4)
+            assert found.spec == SpecInfo(1, 3, 1, 2)
 
     asyncio.run(run())
 
