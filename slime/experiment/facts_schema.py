@@ -295,13 +295,14 @@ class LaunchFile(FactModel):
 
 
 class Image(FactModel):
-    """One container image and the hardware that it is built for."""
+    """One container image and the hardware that it is built for; `devices` is how docker hands the GPUs over."""
 
     id: Identifier
     reference: Text | None
     toolkit: Text
     architecture: Literal["x86_64", "aarch64"]
     gpus: Annotated[tuple[Text, ...], Strict(False), Field(min_length=1)]
+    devices: Text
     rolling: bool
     note: Words
 

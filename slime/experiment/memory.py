@@ -20,7 +20,7 @@ from slime.experiment.tables import State, Tables
 from slime.experiment.texts import Text, both, fill
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-COUNT_UNITS = ("", " K", " M", " B")
+COUNT_UNITS = ("", " × 10³", " × 10⁶", " × 10⁹")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def size_text(amount: int) -> str:
 
 
 def count_text(amount: int) -> str:
-    """``30.1 B``: a number of parameters in thousands, millions or billions."""
+    """``30.1 × 10⁹``: a number of parameters; whole below 1000."""
     return _scaled(amount, COUNT_UNITS, "")
 
 

@@ -20,7 +20,7 @@ def command(images: ImagesFile, image: Image) -> str | None:
     """Return the command that starts a published image, None where there is none to start."""
     if image.reference is None:
         return None
-    return " ".join(["docker run --rm -it", *images.run_options, image.reference, "/bin/bash"])
+    return " ".join(["docker run --rm -it", image.devices, *images.run_options, image.reference, "/bin/bash"])
 
 
 def install(bench: Workbench) -> ours.lab_details:

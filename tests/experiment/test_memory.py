@@ -222,7 +222,7 @@ def test_sizes_in_words(amount: int, text: str) -> None:
 
 
 def test_every_estimate_is_complete(catalog: Catalog) -> None:
-    assert (count_text(426_752), count_text(671_026_404_352)) == ("426.8 K", "671.0 B")
+    assert (count_text(426_752), count_text(671_026_404_352)) == ("426.8 × 10³", "671.0 × 10⁹")
     for model in catalog.facts.launch:
         for phase in catalog.memory(catalog.sanitise({"model": model, "speculative": True, "hicache": True}).state):
             assert phase.ranks and phase.rows

@@ -9,7 +9,7 @@ import { fill } from "./texts.js";
 /** @typedef {{amount: number, text: string}} Cell */
 
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
-const COUNT_UNITS = ["", " K", " M", " B"];
+const COUNT_UNITS = ["", " × 10³", " × 10⁶", " × 10⁹"];
 
 /**
  * The estimate for a state, also for one with errors.
