@@ -1,4 +1,4 @@
-"""Every launch recipe, with its model's real dimensions: nothing is wrong with it but what the runtime does not run yet."""
+"""Every launch recipe, with its model's real dimensions: nothing is wrong but what the runtime does not run yet."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def config_json(recipe: str) -> dict[str, Any]:
 
 
 def launch_words(recipe: str, folder: Path) -> tuple[str, list[str]]:
-    """The folder of the engine's weights, and the flags that the generated shell gives the trainer, as bash reads them."""
+    """The folder of the engine's weights, and the flags of the trainer as bash reads them from the generated shell."""
     paths = {"hf": "hf", "train": "torch_dist", "data": "train.jsonl", "save": "run"}
     choices = {"model": recipe, **{name: str(folder / path) for name, path in paths.items()}}
     script = CATALOG.artifacts(CATALOG.sanitise(choices).state, None)["experiment.sh"]
@@ -59,7 +59,8 @@ def launch_words(recipe: str, folder: Path) -> tuple[str, list[str]]:
     assert found is not None
     # The assignments before the functions, which fill in the paths, then the function, then what it made.
     head = script[: script.index("\nsay() {")]
-    body = f'{head}\ntrain_arguments() {{\n{found[1]}}}\ntrain_arguments\nprintf \'%s\\0\' "$ROLLOUT_MODEL" "${{ARGUMENTS[@]}}"'
+    say = "printf '%s\\0' \"$ROLLOUT_MODEL\" \"${ARGUMENTS[@]}\""
+    body = "\n".join([head, "train_arguments() {", found[1] + "}", "train_arguments", say])
     done = subprocess.run(["bash", "-c", body], capture_output=True, text=True, cwd=folder, check=True, timeout=30)
     model, *words = done.stdout.rstrip("\0").split("\0")
     return model, words

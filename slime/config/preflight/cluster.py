@@ -97,12 +97,11 @@ def check_visible_gpus(inputs: Inputs) -> Iterator[Finding]:
     elif len(gpus) < need:
         visible = inputs.machine.environment.get("CUDA_VISIBLE_DEVICES")
         hidden = f" (CUDA_VISIBLE_DEVICES={visible})" if visible is not None else ""
-        parts = f"{config.train_gpus} for training and {config.rollout_num_gpus} for serving"
+        serving = "the same for serving" if config.colocate else f"{config.rollout_num_gpus} for serving"
         yield Finding(
-            f"the run needs {need} GPUs, {parts}{', together' if config.colocate else ''}, and {inputs.machine.name} "
-            "shows "
+            f"the run needs {need} GPUs ({config.train_gpus} for training, {serving}), and {inputs.machine.name} shows "
             f"{len(gpus)}{hidden}",
-            "use fewer of either, add --colocate, or start Ray on more machines",
+            f"use fewer{'' if config.colocate else ', add --colocate'}, or start Ray on more machines",
             flags,
         )
 

@@ -38,13 +38,14 @@ def check_engine_heads(inputs: Inputs) -> Iterator[Finding]:
     if model is None or config.rollout_external_engine_addrs:
         return
     shape = engine_shape(config)
-    legal = [size for size in _divisors(shape.gpus) if not _broken_heads(model, size)]
+    legal = [size for size in range(1, shape.gpus + 1) if not _broken_heads(model, size)]
     for noun, count in _broken_heads(model, shape.attention):
         copies = "" if shape.attention == shape.gpus else f" / --sglang-dp-size {config.sglang_dp_size}"
         yield Finding(
             f"the engine's attention is split over {shape.attention} GPUs ({_ENGINE} {shape.gpus}{copies}), which do "
             f"not divide the model's {count} {noun}",
-            f"of the sizes up to {shape.gpus} GPUs {_listed(legal)} fit",
+            f"give engines of {_listed(legal)} GPUs, or copies of the attention: --sglang-enable-dp-attention "
+            "--sglang-dp-size",
             (_ENGINE, "--sglang-dp-size"),
         )
 
@@ -74,7 +75,7 @@ def check_fp8_blocks(inputs: Inputs) -> Iterator[Finding]:
             continue
         legal = [one for one in _divisors(shape.gpus) if width % one == 0 and (width // one) % rows == 0]
         ways = f"split it over {_listed(legal)} GPUs" if legal else f"no split over {shape.gpus} GPUs fits"
-        if noun == "the routed experts" and legal:
+        if noun == "each routed expert" and legal:
             ways += f": with {_ENGINE} {shape.gpus} that is --sglang-ep-size {shape.gpus // legal[-1]}"
         elif noun == "the shared expert":
             ways += "; with --sglang-moe-a2a-backend deepep each GPU keeps the whole of it"
@@ -83,7 +84,7 @@ def check_fp8_blocks(inputs: Inputs) -> Iterator[Finding]:
         yield Finding(
             f"{noun} is {width} wide, over {size} GPUs {width / size:g} each, which is not a multiple of the {rows} "
             "rows of "
-            f"an FP8 block of {model.path.parent.name}: the engine would refuse the weights",
+            f"the FP8 blocks in {model.path.parent}: the engine would refuse the weights",
             ways,
             (_ENGINE, "--sglang-ep-size"),
         )
@@ -94,7 +95,7 @@ def _widths(model: Model, shape: EngineShape) -> Iterator[tuple[str, int | None,
     if model.dense_layers:
         yield "the dense MLP", model.ffn, shape.dense
     if model.experts:
-        yield "the routed experts", model.expert_ffn, shape.expert
+        yield "each routed expert", model.expert_ffn, shape.expert
         yield "the shared expert", model.shared_ffn, shape.shared
 
 
@@ -128,8 +129,8 @@ def check_pipeline_layers(inputs: Inputs) -> Iterator[Finding]:
         ways = (
             f"give {_PIPELINE} {nearest_divisors(layers, size)}, or --decoder-last-pipeline-num-layers "
             f"{layers - layers // size * (size - 1)}"
-            if not given and layers >= size
-            else f"let what is left be a multiple of {stages * virtual}"
+            if not given and virtual == 1 and layers >= size
+            else f"let these layers be a multiple of {stages * virtual}"
         )
         yield Finding(
             f"{_PIPELINE} {size} leaves {stages} stages{parts} that share {layers}{minus} layers, which do not divide "

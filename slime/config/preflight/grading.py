@@ -10,6 +10,7 @@ from slime.config.flags import Text
 from slime.config.preflight.inputs import Inputs
 from slime.config.preflight.prompts import PromptFile
 from slime.config.rule import Finding, Rule
+from slime.config.validate.arithmetic import counted
 
 if TYPE_CHECKING:
     from slime.rewards.pool import GradeRequest
@@ -112,7 +113,7 @@ def _judge(file: PromptFile, tried: list[tuple[str, str, GradeRequest]]) -> Iter
         (place, grader, request), verdict = failed[0]
         yield Finding(
             f"{place}: the grader {grader} does not accept the reference answer itself: {str(request.label)[:60]!r} is "
-            f"{verdict.kind} ({verdict.reason}); so are {len(failed)} of the {len(tried)} rows that were tried",
+            f"{verdict.kind} ({verdict.reason}); of {counted(len(tried), 'row')} that were tried {len(failed)} fail so",
             "correct the answers, or give the grader of this data: --rm-type, or metadata.rm_type of the row",
             ("--rm-type", "--label-key"),
             severity="warning" if len(failed) <= _FEW * len(tried) else "error",

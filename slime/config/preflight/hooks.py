@@ -71,7 +71,8 @@ def try_hooks(inputs: Inputs) -> list[HookTrouble]:
         ended = f"had not come back after {SECONDS:g} s: what does it do when it is imported?"
     troubles, last = _read(out)
     if process.returncode and not ended:
-        ended = f"ended the process that tried it: {(err.strip().splitlines() or ['without a message'])[-1]}"
+        last_words = (err.strip().splitlines() or ["it said nothing"])[-1]
+        ended = f"ended the process that tried it, with exit status {process.returncode}: {last_words}"
     if ended:
         flag, path = last.get("flag", "--custom-*-path"), last.get("path", "")
         troubles.append(HookTrouble(last.get("hook", ""), flag, "process", f"{flag} {path} {ended}"))

@@ -121,7 +121,7 @@ def check_rdma(inputs: Inputs) -> Iterator[Finding]:
     for device in wanted or machine.rdma:
         states = machine.rdma.get(device)
         if states is None:
-            yield Finding(f"there is no RDMA device {device} on {machine.name}", f"it has: {present}", flags)
+            yield Finding(f"there is no RDMA device {device} on {machine.name}", f"name one of: {present}", flags)
         elif "ACTIVE" not in states and wanted:
             yield Finding(
                 f"no port of the RDMA device {device} is active ({', '.join(states) or 'it has no port'}): requests "

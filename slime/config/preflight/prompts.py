@@ -184,9 +184,12 @@ def check_enough_prompts(inputs: Inputs) -> Iterator[Finding]:
         if lengths is not None and limit is not None:
             share = sum(one <= limit for one in lengths) / len(lengths)
             kept = round(rows * share)
+            dropped = (
+                f"{rows - kept} have more than {limit} tokens and are dropped" if kept < rows else "none is too long"
+            )
             numbers = (
-                f", of which {rows - kept} have more than {limit} tokens and are dropped (half have at most "
-                f"{lengths[len(lengths) // 2]}, 99% at most {lengths[int(0.99 * (len(lengths) - 1))]})"
+                f" ({dropped}; half have at most {lengths[len(lengths) // 2]}, 99% at most "
+                f"{lengths[int(0.99 * (len(lengths) - 1))]})"
             )
         elif limit is not None and inputs.vocabulary is not None and inputs.vocabulary.tokenizer is None:
             yield Finding(

@@ -11,6 +11,7 @@ from slime.config.preflight.inputs import Inputs
 from slime.config.preflight.model import Model
 from slime.config.preflight.shards import INDEX, Shards
 from slime.config.rule import Finding, Rule
+from slime.config.validate.arithmetic import counted
 
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 _AGAIN = "download this file again"
@@ -44,7 +45,7 @@ def check_files(folder: Path, shards: Shards) -> Iterator[Finding]:
             yield Finding(f"{folder / name} has {size} bytes, its header announces {shard.size}", _AGAIN)
         lost = sorted(shards.expected[name] - set(shard.tensors))
         if lost:
-            yield Finding(f"{folder / name} lacks {len(lost)} tensors of the index, e.g. {lost[0]}", _AGAIN)
+            yield Finding(f"{folder / name} lacks {counted(len(lost), 'tensor')} of the index, e.g. {lost[0]}", _AGAIN)
 
 
 def check_quantised_parts(inputs: Inputs) -> Iterator[Finding]:

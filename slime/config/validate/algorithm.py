@@ -116,7 +116,12 @@ def check_kl(config: Config) -> Iterator[Finding]:
             ("--kl-coef", "--kl-loss-coef"),
         )
     if (config.kl_coef != 0 or loss) and not config.ref_load:
-        yield Finding("the KL term is measured from the reference policy", "give --ref-load", ("--ref-load",))
+        flag = "--kl-coef" if config.kl_coef != 0 else "--kl-loss-coef"
+        yield Finding(
+            f"{flag} penalises the distance from a reference policy, and --ref-load does not name one",
+            "give --ref-load, usually the checkpoint that training starts from",
+            ("--ref-load", flag),
+        )
     if config.use_kl_loss and config.kl_loss_coef == 0:
         yield Finding(
             "--use-kl-loss with --kl-loss-coef 0 loads a reference model for a metric alone",

@@ -30,7 +30,7 @@ def check_padding(config: Config) -> Iterator[Finding]:
         legal = need // math.gcd(need, tensor)
         yield Finding(
             f"--data-pad-size-multiplier {multiplier} x TP {tensor} pads a rank's tokens to multiples of "
-            f"{tensor * multiplier}, which {need} does not divide ({', '.join(reasons)})",
+            f"{tensor * multiplier}; they have to be multiples of {need} ({', '.join(reasons)})",
             f"give {nearest_multiples(multiplier, legal)}; 128 fits all",
             ("--data-pad-size-multiplier",),
         )
@@ -181,7 +181,8 @@ def check_balanced_round(config: Config) -> Iterator[Finding]:
         flag = "--balance-data" if config.balance_data else "--balance-by-flops"
         legal = ranks if samples < ranks else nearest_multiples(samples, ranks)
         yield Finding(
-            f"{flag} gives each of {_ranks(config)} the same number of samples, and {_round(config)} do not divide so",
+            f"{flag} gives each of {_ranks(config)} the same number of samples, and {_round(config)} do not divide "
+            "among them",
             f"give a --rollout-batch-size that makes {legal} samples, or drop {flag}",
             (flag, "--rollout-batch-size", "--n-samples-per-prompt"),
         )

@@ -102,9 +102,11 @@ def check_evaluation(config: Config) -> Iterator[Finding]:
     given = config.eval_prompt_data or ()
     flags = ("--eval-prompt-data",)
     if len(given) % 2:
-        yield Finding(f"--eval-prompt-data takes pairs of name and path; {len(given)} values are not pairs",
-            "give: --eval-prompt-data NAME PATH", flags,
-        )  # fmt: skip
+        yield Finding(
+            f"--eval-prompt-data takes pairs of name and path; {counted(len(given), 'value')} cannot be paired",
+            "give: --eval-prompt-data NAME PATH",
+            flags,
+        )
         return
     names = given[::2]
     for name in names:

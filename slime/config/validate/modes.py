@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from slime.config.config import Config
 from slime.config.flags import Text
 from slime.config.rule import Finding, Rule
+from slime.config.validate.arithmetic import counted
 
 # The function's name in shells of the lab; it is compared, not imported.
 FULLY_ASYNC = "slime.rollout.fully_async_rollout.generate_rollout_fully_async"
@@ -95,7 +96,7 @@ def check_device(config: Config) -> Iterator[Finding]:
     if config.attention_backend in ("flash", "fused"):
         yield Finding(
             f"--attention-backend {config.attention_backend} is a GPU kernel and --device is cpu",
-            "give auto",
+            "give --attention-backend auto",
             ("--attention-backend", "--device"),
         )
     for flag, value, today in (
@@ -104,7 +105,7 @@ def check_device(config: Config) -> Iterator[Finding]:
         ("--sglang-cuda-graph-backend-prefill", config.sglang_cuda_graph_backend_prefill, "disabled"),
     ):
         if value not in (None, today):
-            yield Finding(f"{flag} {value} needs a GPU and --device is cpu", f"give {today}", (flag, "--device"))
+            yield Finding(f"{flag} {value} needs a GPU and --device is cpu", f"give {flag} {today}", (flag, "--device"))
 
 
 def check_gpu_run(config: Config) -> Iterator[Finding]:
@@ -113,14 +114,20 @@ def check_gpu_run(config: Config) -> Iterator[Finding]:
         return
     gpus = max(config.train_gpus, config.rollout_num_gpus)
     for bad, flag, found, today in (
-        (config.recipe != "tiny", "--recipe", config.recipe or "not given", "--recipe tiny"),
-        (not config.colocate, "--colocate", "not given", "--colocate: the engine reads weights from the trainer's GPU"),
-        (gpus != 1, "--actor-num-gpus-per-node", f"{gpus} GPUs", "--actor-num-gpus-per-node 1 --rollout-num-gpus 1"),
-        (config.sglang_attention_backend != "triton", "--sglang-attention-backend",
-         config.sglang_attention_backend or "not given", "--sglang-attention-backend triton"),
+        (config.recipe != "tiny", "--recipe", config.recipe, "--recipe tiny"),
+        (not config.colocate, "--colocate", None, "--colocate: the engine reads weights from the trainer's GPU"),
+        (gpus != 1, "--actor-num-gpus-per-node", counted(gpus, "GPU"),
+         "--actor-num-gpus-per-node 1 --rollout-num-gpus 1"),
+        (config.sglang_attention_backend != "triton", "--sglang-attention-backend", config.sglang_attention_backend,
+         "--sglang-attention-backend triton"),
     ):  # fmt: skip
         if bad:
-            yield Finding(f"--device cuda does not run yet with {flag}: {found}", f"give {today}", (flag,))
+            given = "is not given" if found is None else f"is {found}"
+            yield Finding(
+                f"--device cuda runs the tiny experiment on one GPU alone today, and {flag} {given}",
+                f"give {today}",
+                (flag,),
+            )
 
 
 RULES = (

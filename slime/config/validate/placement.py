@@ -53,7 +53,8 @@ def check_serving_pool(config: Config) -> Iterator[Finding]:
             serving_groups(config)
         except ConfigError as error:
             for problem in error.problems:
-                yield Finding(problem.message, problem.hint, problem.flags or flags)
+                hint = problem.hint or "give the path of a YAML file that describes the groups under the key sglang"
+                yield Finding(problem.message, hint, problem.flags or ("--sglang-config",))
 
 
 def check_split_node(config: Config) -> Iterator[Finding]:

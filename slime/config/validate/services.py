@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from slime.config.config import Config
 from slime.config.flags import Text
 from slime.config.rule import Finding, Rule
+from slime.config.validate.arithmetic import counted
 
 # What an engine takes at most to compile its kernels when no cache has them.
 COLD_START_SECONDS = 300
@@ -32,9 +33,11 @@ def check_refills(config: Config) -> Iterator[Finding]:
     most = config.dynamic_sampling_max_rounds * refill
     if most < 2 * config.rollout_batch_size:
         yield Finding(
-            f"--dynamic-sampling-max-rounds {config.dynamic_sampling_max_rounds} refills of {refill} prompts make "
-            f"{most} "
-            f"groups for a round of {config.rollout_batch_size}: a filter that drops half of them ends the run",
+            f"--dynamic-sampling-max-rounds {config.dynamic_sampling_max_rounds}: that many refills of {refill} "
+            "prompts are "
+            f"{counted(most, 'group')} for a round of {config.rollout_batch_size}, so a filter that drops half of "
+            "them ends "
+            "the run",
             f"give --dynamic-sampling-max-rounds {-(-4 * config.rollout_batch_size // refill)} or more",
             ("--dynamic-sampling-max-rounds", "--over-sampling-batch-size"),
         )
