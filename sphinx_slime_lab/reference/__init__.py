@@ -8,8 +8,10 @@
     {slime:sources} glm-4.7         where the numbers come from
     {slime:recipes}                 all recipes in one table
     {slime:parallelism} glm-4.7     how the recipe splits the model over GPUs, collapsed
-    {slime:memory} glm-4.7          weights and optimizer state before sharding, collapsed
+    {slime:memory} glm-4.7          weights and optimizer state before sharding, then each rank, collapsed
+    {slime:images}                  container images and the hardware of each
     {slime:schedules}               the four schedules as lanes
+    {slime:preflight}               every rule of `slime check`: reason, source, level, what it says
     {slime:data}                    the same data as JSON files next to the pages
 
 Each entry of the first three is a target of the role of its kind.
@@ -21,7 +23,13 @@ from sphinx_slime_lab.reference.base import ReferenceDirective
 from sphinx_slime_lab.reference.choices import ChoicesDirective
 from sphinx_slime_lab.reference.data import DataDirective
 from sphinx_slime_lab.reference.flags import FlagsDirective
-from sphinx_slime_lab.reference.pictures import MemoryDirective, ParallelismDirective, SchedulesDirective
+from sphinx_slime_lab.reference.pictures import (
+    ImagesDirective,
+    MemoryDirective,
+    ParallelismDirective,
+    SchedulesDirective,
+)
+from sphinx_slime_lab.reference.preflight import PreflightDirective
 from sphinx_slime_lab.reference.recipes import (
     DeviationsDirective,
     FactsDirective,
@@ -40,6 +48,8 @@ DIRECTIVES: dict[str, type[ReferenceDirective]] = {
     "recipes": RecipesDirective,
     "parallelism": ParallelismDirective,
     "memory": MemoryDirective,
+    "images": ImagesDirective,
     "schedules": SchedulesDirective,
+    "preflight": PreflightDirective,
     "data": DataDirective,
 }
