@@ -51,6 +51,8 @@ class SGLangClient:
         self._slots = {url: asyncio.Semaphore(concurrency) for url in urls}
         self._in_flight = dict.fromkeys(urls, 0)
         self._sent: dict[str, tuple[str, str]] = {}
+        self._waiting: set[str] = set()
+        self._cancelled: set[str] = set()
         self._control_session = open_session(2 * len(urls), reuse=False)
         self.controls = [EngineControl(self._control_session, url) for url in urls]
 
@@ -65,6 +67,14 @@ class SGLangClient:
         Raises:
             RequestError: the server refused the request, or did not answer in time or after all retries.
         """
+        self._waiting.add(rid)
+        try:
+            return await self._until_answered(input_ids, sampling, rid)
+        finally:
+            self._waiting.discard(rid)
+            self._cancelled.discard(rid)
+
+    async def _until_answered(self, input_ids: list[int], sampling: SamplingParams, rid: str) -> Generation:
         attempt = 0
         while True:
             url = min(self.urls, key=lambda u: self._in_flight[u])
@@ -84,6 +94,8 @@ class SGLangClient:
         self._in_flight[url] += 1
         try:
             async with self._slots[url]:
+                if rid in self._cancelled:
+                    return Generation([], [], "abort", "")
                 self._sent[rid] = (url, name)
                 answer = await request_json(
                     self.session, "POST", f"{url}/generate", _body(input_ids, sampling, name), self.timeout
@@ -98,6 +110,8 @@ class SGLangClient:
         if rid in self._sent:
             url, name = self._sent[rid]
             await request_json(self.session, "POST", f"{url}/abort_request", {"rid": name})
+        elif rid in self._waiting:  # for a free slot, or before it is sent again: then it is not sent at all
+            self._cancelled.add(rid)
 
     async def abort_all(self) -> None:
         """Cancel every request of every engine."""

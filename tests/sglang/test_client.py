@@ -119,6 +119,28 @@ def test_what_the_answer_says_about_cache_and_speculation_is_kept() -> None:
     asyncio.run(run())
 
 
+def test_a_request_that_waits_for_its_turn_is_aborted_without_being_sent() -> None:
+    release = asyncio.Event()
+
+    async def slow(_: web.Request) -> web.StreamResponse:
+        await release.wait()
+        return web.json_response(answer([7, 8]))
+
+    async def run() -> None:
+        async with Server(generate=slow) as server, SGLangClient([server.url], concurrency=1) as client:
+            first = asyncio.create_task(client.generate([1], SAMPLING, "first"))
+            second = asyncio.create_task(client.generate([1], SAMPLING, "second"))
+            while not server.counts["/generate"]:
+                await asyncio.sleep(0.01)
+            await client.abort("second")
+            release.set()
+            assert (await first).finish_reason == "stop"
+            assert await second == Generation([], [], "abort", "")
+            assert server.counts["/generate"] == 1
+
+    asyncio.run(run())
+
+
 def test_a_busy_server_is_asked_again_under_another_name() -> None:
     async def run() -> None:
         async with Server(generate=replies(503, 429)) as server:
