@@ -22,7 +22,11 @@ def to_json_array(values: npt.NDArray[Any]) -> dict[str, Any]:
     if values.dtype.kind not in KINDS:
         raise ValueError(f"an array of {values.dtype} cannot be saved; integers and floats can")
     little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
-    return {"dtype": little.dtype.str, "shape": list(values.shape), "base64": base64.b64encode(little).decode("ascii")}
+    return {
+        "dtype": little.dtype.str,
+        "shape": list(values.shape),
+        "base64": base64.b64encode(little.tobytes()).decode("ascii"),
+    }
 
 
 def from_json_array(saved: Any) -> npt.NDArray[Any]:

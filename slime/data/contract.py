@@ -6,8 +6,8 @@ Nothing here is repaired: a mask that is one entry off would train the wrong tok
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence, Sized
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def _check_mask(sample: Sample) -> None:
         _refuse(sample, "loss_mask", f"contains {bad!r} at response token {at}", "each entry is 0 or 1")
 
 
-def _check_cover(sample: Sample, field: str, values: Sequence[Any]) -> None:
+def _check_cover(sample: Sample, field: str, values: Sized) -> None:
     if len(values) != sample.response_length:
         _refuse(
             sample,

@@ -127,9 +127,9 @@ class PromptSource:
         for key, value in cursor.items():
             if type(value) is not int or value < 0:
                 raise ResumeError(f"the data state's {key} is {value!r}; it must be an integer, at least 0.")
-        if cursor["offset"] > len(self.dataset):
+        if state["offset"] > len(self.dataset):
             raise ResumeError(
-                f"the data state's offset is {cursor['offset']}, the data set has {len(self.dataset)} prompts."
+                f"the data state's offset is {state['offset']}, the data set has {len(self.dataset)} prompts."
             )
         try:
             self.buffer.restore(_waiting(state.get("buffer")))
