@@ -165,19 +165,18 @@ class MegatronTrainer:
         check_batch(batch, self.rank, self.world_size, self.model_config)
         inputs, metrics = self._prepare(batch)
         means = correction_means(batch, inputs, self._settings.options.mismatch, self._sum_over_ranks)
-        micro_batches = [
-            self._micro_batches(batch, step, inputs, mean) for step, mean in zip(batch.steps, means, strict=True)
-        ]
+        # Made when they are needed: their attention masks would fill the memory of a GPU, all at once.
+        make = partial(self._micro_batches, batch, inputs)
         if self._critic is not None:
-            critic_steps = [self._critic.step(one) for one in micro_batches]
-            metrics |= {f"critic-{name}": value for name, value in _mean(critic_steps).items()}
+            steps = [self._critic.step(make(step, mean)) for step, mean in zip(batch.steps, means, strict=True)]
+            metrics |= {f"critic-{name}": value for name, value in _mean(steps).items()}
         self.rounds_trained += 1
         if self._critic is not None and batch.round_id < self.config.num_critic_only_steps:
             return metrics
         per_step: list[dict[str, float]] = []
         gap = LogProbGap()
-        for step, one in zip(batch.steps, micro_batches, strict=True):
-            found, step_gap = self._runner.run(one)
+        for step, mean in zip(batch.steps, means, strict=True):
+            found, step_gap = self._runner.run(make(step, mean))
             # With several steps the old log-probs are those of the weights before the first, in every step.
             gap = gap.merged(step_gap)
             per_step.append({**found, "global_batch_size": float(step.num_rollouts)})
@@ -223,7 +222,7 @@ class MegatronTrainer:
         return hook(batch, data if kl is None else data | {"kl": kl})
 
     def _micro_batches(
-        self, batch: TrainBatch, step: TrainStep, inputs: Sequence[SequenceInputs], correction_mean: float
+        self, batch: TrainBatch, inputs: Sequence[SequenceInputs], step: TrainStep, correction_mean: float
     ) -> list[MicroBatch]:
         return [
             make_micro_batch(
