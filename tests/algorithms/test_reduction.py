@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from slime.algorithms.mismatch import MismatchOptions
-from slime.algorithms.objective import PolicyOptions, PolicyTokens, policy_objective
+from slime.algorithms.objective import PolicyForm, PolicyOptions, PolicyTokens, policy_objective
 from slime.algorithms.reduction import constant_length_weights, token_weights, weighted_sum, weights_of
 
 LENGTHS = [3, 1, 7, 4, 2, 5, 6]
@@ -119,6 +119,41 @@ def test_every_cut_and_order_gives_the_same_loss_and_gradient(per_token: bool, o
         assert sum(part.item() for part, _ in parts) == pytest.approx(loss.item(), rel=1e-12)
         total = torch.stack([gradient for _, gradient in parts]).sum(0)
         assert torch.allclose(total, whole, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("form", ["clip", "cispo", "reinforce"])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_cutting_inside_sequences_changes_nothing_for_losses_of_tokens(ranks: int, form: PolicyForm) -> None:
+    """Context parallelism: each rank has the pieces r and 2 ranks - 1 - r of every sequence, and the step's weights."""
+    step, options = Step(), PolicyOptions(form, 0.2, 0.28, None, "tis", 0.0, 1.1, **TERMS)
+    whole = token_weights(step.masks, step.sums, 5, step.tokens)
+    starts = [sum(LENGTHS[:i]) for i in range(7)]
+
+    def loss_of(positions: list[int], lengths: list[int]) -> Tensor:
+        def pick(values: list[Tensor]) -> Tensor:
+            return torch.cat(values)[positions]
+
+        tokens = PolicyTokens(
+            whole[positions], torch.tensor(lengths), pick(step.advantages), pick(step.rollout),
+            pick(step.reference), pick(step.reference),
+        )  # fmt: skip
+        return policy_objective(options, tokens, current[positions], pick(step.entropy))[0]
+
+    current = torch.cat(step.current).requires_grad_()
+    expected = loss_of(list(range(sum(LENGTHS))), LENGTHS)
+    parts = []
+    for rank in range(ranks):
+        positions, lengths = [], []
+        for start, length in zip(starts, LENGTHS, strict=True):
+            size = -(-length // (2 * ranks))
+            own = [t for t in range(length) if t // size in (rank, 2 * ranks - 1 - rank)]
+            positions += [start + t for t in own]
+            lengths.append(len(own))
+        parts.append(loss_of(positions, lengths))
+    total = torch.stack(parts).sum()
+    assert total.item() == pytest.approx(expected.item(), rel=1e-12)
+    found, wanted = (torch.autograd.grad(value, current, retain_graph=True)[0] for value in (total, expected))
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-15)
 
 
 def test_weights_of_a_step_sum_to_one_when_every_rollout_trains() -> None:
