@@ -190,7 +190,7 @@ class MegatronTrainer:
     def _prepare(self, batch: TrainBatch) -> tuple[list[SequenceInputs], dict[str, float]]:
         """The forward passes that the round needs before its first step, and the advantages that follow from them."""
         sequences, chunks, needs = batch.sequences, batch.log_prob_indices, self._needs
-        if self._settings.loss_type == "sft_loss":
+        if self._settings.loss_type == "sft_loss" or self.config.disable_compute_advantages_and_returns:
             return [SequenceInputs(torch.zeros(one.response_length)) for one in sequences], {}
         old: list[Tensor] | None = None
         if needs.rollout_as_old:

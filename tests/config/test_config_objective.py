@@ -46,6 +46,8 @@ CASES: list[tuple[dict[str, Any], list[str], dict[str, Any]]] = [
      {"loss_type": "sft_loss", "n_samples_per_prompt": 1}),
     ({"loss_type": "custom_loss"}, ["give --custom-loss-function-path"],
      {"loss_type": "custom_loss", "custom_loss_function_path": "mine.loss"}),
+    ({"disable_compute_advantages_and_returns": True}, ["give --loss-type sft_loss or custom_loss"],
+     {"disable_compute_advantages_and_returns": True, "loss_type": "sft_loss"}),
     ({"custom_loss_function_path": "mine.loss"}, ["give --loss-type custom_loss"], {}),
     ({**OPD, "opd_type": "sglang"}, ["--opd-type", "sglang"], OPD),
 ]  # fmt: skip

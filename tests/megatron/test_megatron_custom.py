@@ -27,6 +27,8 @@ TWINS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"loss_type": "custom_loss", LOSS: "objective_functions.cross_entropy"}, {"loss_type": "sft_loss"}),
     ({"loss_type": "custom_loss", LOSS: "objective_functions.cross_entropy", "calculate_per_token_loss": True},
      {"loss_type": "sft_loss", "calculate_per_token_loss": True}),
+    ({"loss_type": "custom_loss", LOSS: "objective_functions.cross_entropy",
+      "disable_compute_advantages_and_returns": True}, {"loss_type": "sft_loss"}),
 ]  # fmt: skip
 
 

@@ -85,7 +85,7 @@ class AlgorithmFlags:
     calculate_per_token_loss: bool = flag(
         False, "损失按全部 token 平均，而不是先按回答平均", "average the loss over all tokens instead of per response"
     )
-    disable_compute_advantages_and_returns: bool = planned(
+    disable_compute_advantages_and_returns: bool = flag(
         False, "不计算优势，用于 SFT", "compute no advantages, for supervised training"
     )
     use_rollout_entropy: bool = planned(

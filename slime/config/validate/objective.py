@@ -156,6 +156,16 @@ def check_custom_loss(config: Config) -> Iterator[Finding]:
         )
 
 
+def check_advantages(config: Config) -> Iterator[Finding]:
+    """The policy loss is a product with advantages."""
+    if config.disable_compute_advantages_and_returns and config.loss_type == "policy_loss":
+        yield Finding(
+            "--disable-compute-advantages-and-returns leaves --loss-type policy_loss nothing to weigh tokens with",
+            "drop it, or give --loss-type sft_loss or custom_loss",
+            ("--disable-compute-advantages-and-returns", "--loss-type"),
+        )
+
+
 def check_supervision(config: Config) -> Iterator[Finding]:
     """Supervised training has no sampler to compare with and no rewards."""
     if config.loss_type != "sft_loss":
@@ -191,5 +201,6 @@ CHECKS = (
     check_critic,
     check_distillation,
     check_custom_loss,
+    check_advantages,
     check_supervision,
 )
