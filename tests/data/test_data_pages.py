@@ -40,6 +40,6 @@ def test_the_table_of_fields_is_the_codes(language: str) -> None:
     page = (DOCS / language / "reference" / "data_files.md").read_text(encoding="utf-8")
     lines = page[page.index("(data-sample)=") :].splitlines()
     rows = [line.replace("\\|", "¦").strip("| ").split(" | ") for line in lines if line.startswith("| `")]
-    found = [(cells[0], cells[1].replace("¦", "|"), cells[2]) for cells in rows]
+    found = [(cells[0], cells[1].replace("¦", "|").strip("`"), cells[2].strip("`")) for cells in rows]
     assert found == declared()
     assert all(len(cells) == 4 and cells[3] for cells in rows)
