@@ -1,4 +1,4 @@
-"""``slime lab``: check an experiment, render its files, compare two, print links, models and the JSON Schema.
+"""``slime lab``: check an experiment, render its files, compare two; print memory, links, models and the JSON Schema.
 
 Wherever a file of choices is read, a link of the page will do as well.
 
@@ -25,6 +25,7 @@ from slime.experiment.comparison_text import comparison_lines
 from slime.experiment.errors import ExperimentError, InputError, LoadError
 from slime.experiment.facts import FactError
 from slime.experiment.importing import limit_keys
+from slime.experiment.memory_text import memory_lines
 from slime.experiment.messages import MESSAGES
 from slime.experiment.reading import Choices, read_choices
 from slime.experiment.tables import State
@@ -55,11 +56,15 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
     compare = commands.add_parser("compare", help="what differs between two experiments")
     compare.add_argument("a", metavar="A", help=source)
     compare.add_argument("b", metavar="B", help=source)
-    link = commands.add_parser("link", help="print the link of an experiment, without paths, addresses and hooks")
+    memory = commands.add_parser("memory", help="estimate memory by phase and rank, for planning")
+    memory.add_argument("file", help=source)
+    link = commands.add_parser(
+        "link", aliases=["share"], help="print the link of an experiment, without paths, addresses and hooks"
+    )
     link.add_argument("file", help=source)
     link.add_argument("--a", metavar="A", help="a second experiment, to be compared with")
     models = commands.add_parser("models", help="list the recipes")
-    for one in (check, render, compare, link, models):
+    for one in (check, render, compare, memory, link, models):
         one.add_argument("--json", action="store_true", help="print JSON")
         one.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the messages (default: en)")
     commands.add_parser("schema", help="print the JSON Schema of experiment.json")
@@ -74,8 +79,8 @@ def run(args: argparse.Namespace) -> int:
             return CLEAN
         if args.lab_command == "models":
             return _models(catalog, args)
-        command = {"check": _check, "render": _render, "compare": _compare, "link": _link}[args.lab_command]
-        return command(catalog, args)
+        commands = {"check": _check, "render": _render, "compare": _compare, "memory": _memory}
+        return commands.get(args.lab_command, _link)(catalog, args)
     except InputError as error:
         return _unusable(args, error.get(args.lang))
     except (ExperimentError, FactError) as error:
@@ -189,6 +194,17 @@ def _compare(catalog: Catalog, args: argparse.Namespace) -> int:
         print(json.dumps(asdict(comparison), ensure_ascii=False, indent=2))
         return CLEAN
     print("\n".join(comparison_lines(comparison, args.lang)))
+    return CLEAN
+
+
+def _memory(catalog: Catalog, args: argparse.Namespace) -> int:
+    """Print the estimate of memory. Exit 0 also for an experiment with errors: it says what was asked for."""
+    state = _usable_state(catalog, _read(catalog, args.file, args.lang), args.lang)
+    phases = catalog.memory(state)
+    if args.json:
+        print(json.dumps([asdict(phase) for phase in phases], ensure_ascii=False, indent=2))
+        return CLEAN
+    print("\n".join(memory_lines(phases, args.lang)))
     return CLEAN
 
 

@@ -234,3 +234,22 @@ def test_the_module_runs_by_itself(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 2 and f"{path}:1: There is no choice named layot" in done.stderr
+
+
+def test_memory_says_what_each_rank_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(_write(tmp_path, "model: tiny\n"))
+    assert main(["memory", path]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[0].startswith("For planning, not a promise")
+    assert "  weights: 1.7 MB  [4 B × parameters]" in lines and "  total: 149.4 MB" in lines
+    assert main(["memory", path, "--lang", "zh"]) == 0
+    assert "  权重：1.7 MB  [4 B × 参数]" in capsys.readouterr().out
+    assert main(["memory", path, "--json"]) == 0
+    training = json.loads(capsys.readouterr().out)[0]
+    assert training["id"] == "training" and training["rows"][1]["cells"][0]["amount"] == 4 * 426_752
+    assert main(["memory", str(_write(tmp_path, "modle: tiny\n"))]) == 2
+
+
+def test_share_is_another_name_of_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["share", str(_write(tmp_path, "model: tiny\n"))]) == 0
+    assert capsys.readouterr().out == "#lab=1;laptop\n"
