@@ -62,14 +62,20 @@ def value(tree: Tree, point: dict[str, Fraction]) -> Fraction | None:
     ]()
 
 
+_rng = random.Random(5)
+POINTS = [
+    {name: Fraction(_rng.randint(-(10**6), 10**6), _rng.randint(1, 10**3)) for name in UNKNOWNS} for _ in range(8)
+]
+
+
+def defined(tree: Tree) -> bool:
+    """Whether it has a value at all; ``1/(x-x)`` has none."""
+    return all(value(tree, point) is not None for point in POINTS)
+
+
 def same(one: Tree, other: Tree) -> bool:
-    """Whether two trees agree at eight random points, all defined: at these degrees they are equal then."""
-    rng = random.Random(5)
-    for _ in range(8):
-        point = {name: Fraction(rng.randint(-(10**6), 10**6), rng.randint(1, 10**3)) for name in UNKNOWNS}
-        if value(one, point) != value(other, point):
-            return False
-    return True
+    """Whether two trees agree at eight random points: at these degrees they are equal then."""
+    return all(value(one, point) == value(other, point) for point in POINTS)
 
 
 def written(tree: Tree, rng: random.Random) -> str:
