@@ -70,7 +70,7 @@ def given(config: Config) -> list[tuple[Hook, str]]:
 def main() -> int:
     """Probe the hooks of standard input."""
     request: dict[str, Any] = json.load(sys.stdin)
-    values = {
+    values: dict[str, Any] = {
         field: tuple(value) if REGISTRY.by_field(field).many and value is not None else value
         for field, value in request["config"].items()
     }

@@ -36,7 +36,7 @@ def words_of(bench: Bench, **changes: object) -> list[str]:
 def test_a_run_that_is_right(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(words_of(bench), lambda recipe: DIMENSIONS) == 0
     out = capsys.readouterr().out
-    assert "note: 1 training GPUs / 1 per copy = DP 1; 1 engines of 1" in out
+    assert "note: 1 training GPU / 1 per copy = DP 1; 1 engine of 1 GPU" in out
     assert "note: --prompt-data: 20 prompts, half of them up to 9 tokens, 99% up to 9, the longest 9" in out
     assert "note: the first prompt as the model sees it: '<|im_start|>user\\n0 + 1 =<|im_end|>" in out
     assert "note: starts at round 0 from " in out

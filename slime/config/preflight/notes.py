@@ -8,6 +8,7 @@ from slime.config.config import Config
 from slime.config.preflight.inputs import Inputs
 from slime.config.preflight.start import saved_round
 from slime.config.preflight.template import TemplateProblem
+from slime.config.validate.arithmetic import counted
 
 _SHOWN = 300
 
@@ -30,8 +31,9 @@ def _sizes(config: Config) -> Iterator[str]:
     )
     experts = f", expert DP {config.train_gpus // expert}" if config.expert_model_parallel_size > 1 else ""
     yield (
-        f"{config.train_gpus} training GPUs / {config.model_parallel_size} per copy = DP {config.data_parallel_size}"
-        f"{experts}; {config.num_engines} engines of {config.rollout_num_gpus_per_engine}"
+        f"{counted(config.train_gpus, 'training GPU')} / {config.model_parallel_size} per copy = "
+        f"DP {config.data_parallel_size}{experts}; {counted(config.num_engines, 'engine')} of "
+        f"{counted(config.rollout_num_gpus_per_engine, 'GPU')}"
     )
 
 
