@@ -14,6 +14,7 @@ from slime.algorithms.reduction import token_weights, weighted_sum
 from slime.data.batch import BatchOptions, build_train_batches
 from slime.data.batch_report import report_batches
 from slime.data.convert import ConvertError
+from slime.data.flops import SequenceCost
 from slime.data.sample import Sample, SampleError, Status
 from slime.data.schedule import ScheduleOptions
 from slime.data.train_batch import TrainBatch, TrainSequence
@@ -237,6 +238,30 @@ def test_the_loss_does_not_depend_on_ranks_or_micro_batches(per_token: bool) -> 
         assert len({tuple(len(step.micro_batch_indices) for step in batch.steps) for batch in batches}) == 1
         found = [loss_of(batches, step, per_token) for step in (0, 1)]
         assert found == pytest.approx(reference, rel=1e-6)
+
+
+@pytest.mark.parametrize("per_token", [False, True])
+def test_the_loss_does_not_depend_on_the_balance_or_on_pieces(per_token: bool) -> None:
+    """Twelve trajectories, every third of them in two pieces, shared out in every way there is."""
+    pieces = {
+        r: [sample(3 * r + k, r // 4, float(r % 3 == 0), 1 + (5 * r + 7 * k) % 9, r) for k in range(1 + (r % 3 == 0))]
+        for r in range(12)
+    }
+    groups = [[piece for r in range(4 * g, 4 * g + 4) for piece in pieces[r]] for g in range(3)]
+
+    def loss(**options: Any) -> float:
+        schedule = ScheduleOptions(global_batch_size=12, cost=SequenceCost(3, 1), **options)
+        batches = build_train_batches(groups, BatchOptions(schedule), 0)
+        assert batches[0].steps[0].num_rollouts == 12
+        return loss_of(batches, 0, per_token)
+
+    reference = loss(dp_size=1, max_tokens_per_gpu=10_000)
+    assert abs(reference) > 1e-3
+    for dp_size in (1, 2, 3, 5):
+        for budget in (12, 30):
+            for balance, flops in ((False, False), (True, False), (True, True)):
+                found = loss(dp_size=dp_size, max_tokens_per_gpu=budget, balance_data=balance, balance_by_flops=flops)
+                assert found == pytest.approx(reference, rel=1e-6)
 
 
 def test_a_rank_short_of_samples_gets_a_muted_copy() -> None:
