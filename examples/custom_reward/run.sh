@@ -16,7 +16,7 @@ python -m slime train \
   --reward-key score \
   --log-reward-category fault \
   --rollout-shuffle \
-  --num-rollout 20 \
+  --num-rollout 40 \
   --rollout-batch-size 32 \
   --n-samples-per-prompt 8 \
   --rollout-max-response-len 8 \
@@ -24,11 +24,11 @@ python -m slime train \
   --actor-num-gpus-per-node 1 \
   --use-dynamic-batch-size \
   --max-tokens-per-gpu 8192 \
-  --lr 4e-4 \
+  --lr 2e-4 \
   --lr-warmup-iters 2 \
   --attention-dropout 0 \
   --hidden-dropout 0 \
-  --eval-interval 20 \
-  --eval-prompt-data sums "$folder/data/heldout.jsonl@[0:100]" \
-  --n-samples-per-eval-prompt 4 \
+  --eval-interval 10 \
+  --eval-prompt-data sums "$folder/data/heldout.jsonl" \
+  --n-samples-per-eval-prompt 2 \
   "$@"

@@ -36,7 +36,8 @@ def run_example(name: str, folder: Path, save: Path, *words: str) -> list[dict[s
 
 def test_a_reward_of_ones_own(experiment: Experiment, tmp_path: Path) -> None:
     """Rewards between 0 and 1 train, faults are counted, and a second run samples the same tokens."""
-    words = ("--rollout-batch-size", "8")
+    few = f"{experiment.root / 'data' / 'heldout.jsonl'}@[0:40]"
+    words = ("--rollout-batch-size", "8", "--eval-prompt-data", "sums", few)
     records = run_example("custom_reward", experiment.root, tmp_path / "one", *words)
     rounds = [record for record in records if "rollout/raw_reward" in record]
     assert len(rounds) == 2
