@@ -8,6 +8,7 @@ import { fill, h, show } from "./dom.js";
  * @param {any} actions
  */
 export function createInstall(section, { data, words, language, say }, actions) {
+  if (section.querySelector("[data-part=install]") === null) return { update() {} };
   const rows = Array.from(section.querySelectorAll("[data-part=install] tbody tr"));
   const field = data.catalog.fields.find((/** @type {any} */ one) => one.name === "image");
   const images = field.values.slice(1);
