@@ -57,8 +57,9 @@ def server_arguments() -> Mapping[str, ServerArgument]:
     types = {"bool": bool, "int": int, "float": float, "str": str}
     found = {}
     for row in _document()["arguments"]:
-        values = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-        found[row["name"]] = ServerArgument(**{**values, "type": types[row["type"]]})
+        values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in row.items()}
+        values["type"] = types[row["type"]]
+        found[row["name"]] = ServerArgument(**values)
     return found
 
 

@@ -201,7 +201,7 @@ def test_a_planned_value_is_refused_with_what_runs(name: str, value: str) -> Non
 
 
 def test_a_planned_switch_that_is_off_asks_for_nothing() -> None:
-    assert parse_args([*MINIMAL, f"{PLANNED}=false"]).sglang_enable_lora is False
+    assert as_values(parse_args([*MINIMAL, f"{PLANNED}=false"]))[PLANNED] is False
 
 
 def test_planned_flags_and_broken_rules_come_together() -> None:

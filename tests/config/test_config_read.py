@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from slime.config import REGISTRY, Config
 from slime.config.flags import Flag
@@ -95,5 +96,6 @@ def test_every_flag_of_the_engine_that_runs_reaches_the_server() -> None:
             continue
         value: object = (one.only or one.choices or ("1",))[0]
         value = True if one.type is bool else one.type(value)
-        config = Config(**{one.field: (value,) if one.many else value})
+        given: dict[str, Any] = {one.field: (value,) if one.many else value}
+        config = Config(**given)
         assert one.name.removeprefix("--sglang-") in server_arguments(config), one.name
