@@ -43,7 +43,7 @@ ALGORITHMS: dict[str, list[str]] = {
         *("--use-score-centering", "--score-centering-top-k", "16", "--use-tis"),
         *("--disable-grpo-std-normalization", "--calculate-per-token-loss"),
     ],
-    "sft": [*ONE_ANSWER, "--use-tis=false", "--loss-type", "sft_loss", "--rollout-function-path", SUPERVISED],
+    "sft": [*ONE_ANSWER, "--loss-type", "sft_loss", "--rollout-function-path", SUPERVISED],
     # An answer alone in its group has advantage 0: the teacher is all that it learns from.
     "distillation": [*ONE_ANSWER, "--use-opd", "--opd-type", "megatron", "--opd-kl-coef", "1.0"],
 }

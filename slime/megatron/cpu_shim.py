@@ -9,6 +9,7 @@ Applied with ``--device cpu`` alone. Nothing here changes arithmetic.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import sys
 import types
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 TRIED_VERSIONS = ("0.16.1",)
 """Releases of megatron-core that this shim was tested with."""
@@ -55,6 +57,23 @@ class _View(types.ModuleType):
         return getattr(self.__dict__["original"], name)
 
 
+class _Stream:
+    """The one queue of work of a device that finishes each operation before the next begins."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        pass
+
+    def wait_stream(self, other: Any) -> None:
+        """Nothing is left to wait for."""
+
+    def synchronize(self) -> None:
+        """Nothing is left to wait for."""
+
+    def record_event(self, event: Any = None) -> _Stream:
+        """An event that has happened: it is waited for as a stream is."""
+        return self
+
+
 def _cuda_view() -> _View:
     """`torch.cuda` of a machine whose one device is the CPU."""
     return _View(
@@ -70,7 +89,16 @@ def _cuda_view() -> _View:
         get_rng_state=lambda device=None: torch.get_rng_state(),
         set_rng_state=lambda state, device=None: torch.set_rng_state(state),
         manual_seed=torch.manual_seed,
+        # The expert dispatcher copies its counts on a stream of its own.
+        Stream=_Stream,
+        current_stream=lambda device=None: _Stream(),
+        stream=lambda stream: contextlib.nullcontext(),
     )
+
+
+def _counts_as_numbers(tensor: Any, as_numpy: bool = False, record_stream: bool = False) -> Any:
+    """The dispatcher's counts as a list of numbers; Megatron converts only those that come from a GPU."""
+    return tensor.numpy() if as_numpy and torch.is_tensor(tensor) else tensor
 
 
 def _clip_grad_by_total_norm(
@@ -82,6 +110,13 @@ def _clip_grad_by_total_norm(
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.grad.mul_(coefficient)
+
+
+def _own_angles(angles: Tensor, axis: int, group: Any) -> Tensor:
+    """Rotary angles of this context-parallel rank; Megatron's sends the indices to a GPU."""
+    size, rank = group.size(), group.rank()
+    chunks = angles.chunk(2 * size, dim=axis)
+    return torch.cat([chunks[rank], chunks[2 * size - 1 - rank]], dim=axis)
 
 
 def _check_version() -> None:
@@ -101,8 +136,10 @@ def apply() -> None:
         CpuShimError: a release of megatron-core that was not tried.
     """
     _check_version()
+    from megatron.core.models.common.embeddings import yarn_rotary_pos_embedding as yarn_module
     from megatron.core.optimizer import optimizer as optimizer_module
     from megatron.core.tensor_parallel import random as random_module
+    from megatron.core.transformer.moe import token_dispatcher
 
     view = _View(torch, cuda=_cuda_view(), **{name: _on_cpu(getattr(torch, name)) for name in FACTORIES})
     for name, module in list(sys.modules.items()):
@@ -112,4 +149,7 @@ def apply() -> None:
     # but draws other numbers than the region's.
     random_module.__dict__["_get_cuda_rng_state"] = lambda *args, **options: torch.get_rng_state()
     random_module.__dict__["_set_cuda_rng_state"] = lambda state, *args, **options: torch.set_rng_state(state)
+    yarn_module.__dict__["get_pos_emb_on_this_cp_rank"] = _own_angles
+    # gloo takes split sizes as numbers, not as tensors.
+    token_dispatcher.__dict__["maybe_move_tensor_to_cpu"] = _counts_as_numbers
     optimizer_module.__dict__["clip_grad_by_total_norm_fp32"] = _clip_grad_by_total_norm

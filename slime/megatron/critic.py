@@ -18,9 +18,9 @@ from slime.megatron.log_probs import token_values
 from slime.megatron.model import build_model, load_hf_weights
 from slime.megatron.objective import MicroBatch, evaluate_values
 from slime.megatron.optimizer import build_optimizer, wrap_model
-from slime.megatron.settings import critic_optimizer_settings, objective_settings
+from slime.megatron.settings import compute_settings, critic_optimizer_settings, objective_settings
 from slime.megatron.step import StepRunner
-from slime.weights.hf_config import HFModelConfig
+from slime.weights.dimensions import HFModelConfig
 from slime.weights.tracker import CheckpointError, checkpoint_folder
 
 FOLDER = "critic"
@@ -50,7 +50,7 @@ class Critic:
     def __init__(self, config: Config, model_config: HFModelConfig, device: torch.device, dtype: torch.dtype) -> None:
         """Build the model; `load` comes next. Needs `slime.megatron.process.start`."""
         self.config, self.model_config, self.device, self.dtype = config, model_config, device, dtype
-        self._model: GPTModel = build_model(model_config, device, dtype, config.attention_softmax_in_fp32)
+        self._model: GPTModel = build_model(model_config, device, compute_settings(config, dtype))
 
     def load(self, save: Path | None, step: int | None) -> Path:
         """Weights and optimizer state; returns the folder that they came from.

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from slime.megatron.packing import PackedBatch, pack
+from slime.megatron.packing import PackedBatch, pack, run_model
 
 DEFAULT_MAX_TOKENS = 8192
 """Tokens of one forward pass, when --max-tokens-per-gpu does not say."""
@@ -50,7 +50,7 @@ def read_responses(
             device,
         )
         with torch.no_grad():
-            found = read(model(packed.tokens, packed.positions, packed.attention_mask), packed)
+            found = read(run_model(model, packed), packed)
         for index, part in zip(indices, found.float().cpu().split(packed.response_lengths), strict=True):
             results[index] = part.clone()
     return results

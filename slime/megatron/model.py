@@ -1,82 +1,106 @@
-"""Megatron's GPT model from the dimensions of a Hugging Face checkpoint, and its weights in and out."""
+"""Megatron's GPT model of one rank, from the dimensions of a Hugging Face checkpoint, and its weights in and out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
+from megatron.core import parallel_state
 from megatron.core.models.gpt import GPTModel
-from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+from megatron.core.transformer.transformer_block import get_num_layers_to_build
 from megatron.core.transformer.transformer_config import TransformerConfig
+from megatron.core.transformer.transformer_layer import get_transformer_layer_offset
 from torch import Tensor
 
-from slime.weights.hf_config import HFModelConfig
+from slime.megatron.layers import block_spec
+from slime.megatron.model_settings import ComputeSettings, transformer_config
+from slime.megatron.parallel import ALONE, ParallelSettings
+from slime.weights.dimensions import HFModelConfig
 from slime.weights.hf_io import HFCheckpoint
-from slime.weights.names import canonical_name, check_hf_tensors, to_hf, to_megatron
+from slime.weights.names import Place, canonical_name, check_hf_tensors, to_megatron
 
 
-def transformer_config(config: HFModelConfig, dtype: torch.dtype, softmax_in_fp32: bool = True) -> TransformerConfig:
-    """Megatron's configuration of a dense model.
+class Decoder(GPTModel):
+    """Both ends of a pipeline load a tied embedding from the checkpoint, so that they need not exchange it first."""
 
-    Fusions are off: their kernels come with Transformer Engine, Apex or torch.compile, and the plain operations give
-    the same numbers on every device.
-    """
-    return TransformerConfig(
-        num_layers=config.layers,
-        hidden_size=config.hidden,
-        ffn_hidden_size=config.ffn,
-        num_attention_heads=config.heads,
-        num_query_groups=config.groups,
-        kv_channels=config.head_dim,
-        normalization="RMSNorm",
-        layernorm_epsilon=config.norm_eps,
-        gated_linear_unit=True,
-        activation_func=torch.nn.functional.silu,
-        add_bias_linear=False,
-        add_qkv_bias=config.qkv_bias,
-        qk_layernorm=config.qk_norm,
-        hidden_dropout=0.0,
-        attention_dropout=0.0,
-        attention_softmax_in_fp32=softmax_in_fp32,
-        params_dtype=dtype,
-        pipeline_dtype=dtype,
-        bf16=dtype is torch.bfloat16,
-        use_cpu_initialization=True,
-        perform_initialization=False,  # every weight is loaded
-        gradient_accumulation_fusion=False,
-        masked_softmax_fusion=False,
-        bias_activation_fusion=False,
-        bias_dropout_fusion=False,
-        apply_rope_fusion=False,
-        persist_layer_norm=False,
-        cuda_graph_scope=[],  # no CUDA graphs; the default is deprecated and warns
-    )
+    def _is_in_embd_group(self) -> bool:
+        return False
 
 
 def build_model(
-    config: HFModelConfig, device: torch.device, dtype: torch.dtype, softmax_in_fp32: bool = True
+    config: HFModelConfig,
+    device: torch.device,
+    compute: ComputeSettings,
+    parallel: ParallelSettings = ALONE,
 ) -> GPTModel:
-    """A model with unset weights on `device`; load some before use. Needs `slime.megatron.process.start`.
+    """This rank's part of the model, with unset weights, on `device`. Needs `slime.megatron.process.start`.
 
-    Megatron's local layer spec, which needs nothing but torch, on every device.
+    Made of Megatron's local modules, which need nothing but torch, on every device.
     """
-    model: GPTModel = GPTModel(
-        config=transformer_config(config, dtype, softmax_in_fp32),
-        transformer_layer_spec=get_gpt_layer_local_spec(qk_layernorm=config.qk_norm, normalization="RMSNorm"),
-        vocab_size=config.vocab,
+    settings = transformer_config(config, parallel, compute)
+    place = place_of(settings)
+    model = Decoder(
+        config=settings,
+        transformer_layer_spec=block_spec(config, place.layers or ()),
+        vocab_size=config.vocab + -config.vocab % place.vocab_padding,
         max_sequence_length=config.max_positions,
         position_embedding_type="rope",
-        rotary_base=config.rope_theta,
+        rotary_base=config.rope.theta,
+        rotary_percent=config.rope.fraction,
+        rope_scaling=config.rope.llama3_factor is not None,
+        rope_scaling_factor=config.rope.llama3_factor or 1.0,
         share_embeddings_and_output_weights=config.tied_embeddings,
         parallel_output=True,
+        pre_process=place.first,
+        post_process=place.last,
     )
-    return model.to(device=device, dtype=dtype)
+    return _cast(model.to(device=device), compute.dtype)
 
 
-def load_hf_weights(model: torch.nn.Module, config: HFModelConfig, folder: Path) -> None:
-    """Copy the weights of a Hugging Face checkpoint into `model` (bare or wrapped), converting the dtype.
+def _cast(model: GPTModel, dtype: torch.dtype) -> GPTModel:
+    """Weights in `dtype`; the router's correction bias stays float32, in which the choice of experts is made."""
+    biases = {name: buffer.clone() for name, buffer in model.named_buffers() if name.endswith("router.expert_bias")}
+    model = model.to(dtype=dtype)
+    for name, bias in biases.items():
+        model.get_submodule(name.rpartition(".")[0]).expert_bias = bias
+    return model
+
+
+def place_of(settings: TransformerConfig) -> Place:
+    """What this rank holds, from Megatron's process groups."""
+    first, last = parallel_state.is_pipeline_first_stage(), parallel_state.is_pipeline_last_stage()
+    offset, count = get_transformer_layer_offset(settings), get_num_layers_to_build(settings)
+    return Place(
+        tensor=(
+            parallel_state.get_tensor_model_parallel_rank(),
+            parallel_state.get_tensor_model_parallel_world_size(),
+        ),
+        experts_tensor=(
+            parallel_state.get_expert_tensor_parallel_rank(),
+            parallel_state.get_expert_tensor_parallel_world_size(),
+        ),
+        experts=(
+            parallel_state.get_expert_model_parallel_rank(),
+            parallel_state.get_expert_model_parallel_world_size(),
+        ),
+        layers=tuple(range(offset, offset + count)),
+        first=first,
+        last=last,
+        vocab_padding=parallel_state.get_tensor_model_parallel_world_size(),
+    )
+
+
+def model_tensors(model: torch.nn.Module) -> dict[str, Tensor]:
+    """Parameters and the routers' correction biases of `model` (bare or wrapped) under their canonical names."""
+    tensors = {canonical_name(name): parameter for name, parameter in model.named_parameters()}
+    for name, buffer in model.named_buffers():
+        if name.endswith("router.expert_bias"):
+            tensors[canonical_name(name)] = buffer
+    return tensors
+
+
+def load_hf_weights(model: GPTModel, config: HFModelConfig, folder: Path) -> None:
+    """Copy the weights of a Hugging Face checkpoint into `model`, this rank's part, converting the dtype.
 
     Raises:
         HFCheckpointError: the checkpoint is incomplete or damaged.
@@ -84,16 +108,7 @@ def load_hf_weights(model: torch.nn.Module, config: HFModelConfig, folder: Path)
     """
     checkpoint = HFCheckpoint(folder)
     check_hf_tensors(checkpoint.shapes, config, str(folder))
-    parameters = {canonical_name(name): parameter for name, parameter in model.named_parameters()}
+    tensors = model_tensors(model)
     with torch.no_grad():
-        for name, tensor in to_megatron(checkpoint.read, config):
-            parameters[name].copy_(tensor)
-
-
-def named_hf_tensors(model: torch.nn.Module, config: HFModelConfig) -> Iterator[tuple[str, Tensor]]:
-    """Every weight of `model` under its Hugging Face name, whole, contiguous, detached, on the model's device.
-
-    Tensors that keep their layout share memory with the model: copy them before the next optimizer step changes them.
-    """
-    tensors: dict[str, Any] = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    return to_hf(tensors, config)
+        for name, tensor in to_megatron(checkpoint.read, config, place_of(model.config)):
+            tensors[name].copy_(tensor)

@@ -1,11 +1,7 @@
-"""Sequences of different lengths in one rectangle.
+"""Sequences of different lengths behind each other in one row, as packed attention takes them.
 
-Megatron's local attention takes a rectangle [rows, width] and a mask; packed varlen (THD) input needs Transformer
-Engine. The width is the longest sequence of the micro-batch. Shorter ones share a row, first-fit by falling length,
-and a mask keeps each from seeing its neighbours. So short answers cost no padding beside one long answer, and attention
-stays [width, width] a row, where one concatenated row would need the square of all tokens.
-
-Rotary embeddings depend on the distance between two tokens alone, so a sequence may start anywhere in its row.
+No token is padding, but for what parallelism asks: sequence parallelism cuts the row in equal parts, and context
+parallelism cuts each sequence in two parts a rank.
 """
 
 from __future__ import annotations
@@ -14,7 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from megatron.core.packed_seq_params import PackedSeqParams
+from torch import Tensor, nn
+
+from slime.megatron.context_parallel import local_rows
 
 PADDING_ID = 0
 """Token on unused positions; no sequence attends to it, and nothing is read from it."""
@@ -29,54 +28,39 @@ class PackedBatch:
     """A micro-batch as the model takes it. T = response tokens of all sequences, in the order they were given.
 
     Attributes:
-        tokens: int64 [rows, width].
-        positions: int64 [rows, width], each sequence counts from 0.
-        attention_mask: bool [1 or rows, 1, width, width]; True = the query (third axis) must not see the key (fourth).
-        logit_rows: int64 [T], index into ``logits.reshape(rows * width, vocab)`` of the logits that predict the token.
+        tokens: int64 [1, width], the sequences behind each other.
+        positions: int64 [1, width], each sequence counts from 0.
+        sequences: ends of the sequences, for attention and rotary embedding.
+        logit_rows: int64 [T], index into ``logits.reshape(width, vocab)`` of the logits that predict the token.
         targets: int64 [T], the response tokens.
         response_lengths: of each sequence.
+        places: with context parallelism `tokens`, `positions`, `logit_rows` and `targets` are this rank's part, and
+            `places` says which of all T response tokens its targets are; None = all, in order.
     """
 
     tokens: Tensor
     positions: Tensor
-    attention_mask: Tensor
+    sequences: PackedSeqParams
     logit_rows: Tensor
     targets: Tensor
     response_lengths: list[int]
-
-    @property
-    def fill(self) -> float:
-        """Share of the rectangle that holds tokens."""
-        return float((self.positions > 0).sum() + len(self.response_lengths)) / self.tokens.numel()
-
-
-def assign_rows(lengths: Sequence[int], width: int) -> list[tuple[int, int]]:
-    """(row, first column) of each sequence: first-fit by falling length into rows of `width`, stable for ties."""
-    used: list[int] = []
-    places: list[tuple[int, int]] = [(0, 0)] * len(lengths)
-    shortest = min(lengths)
-    open_rows: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        row = next((row for row in open_rows if used[row] + lengths[index] <= width), None)
-        if row is None:
-            row = len(used)
-            used.append(0)
-            open_rows.append(row)
-        places[index] = (row, used[row])
-        used[row] += lengths[index]
-        if used[row] + shortest > width:
-            open_rows.remove(row)
-    return places
+    places: Tensor | None = None
 
 
 def pack(
-    sequences: Sequence[Sequence[int] | Tensor], response_lengths: Sequence[int], device: torch.device
+    sequences: Sequence[Sequence[int] | Tensor],
+    response_lengths: Sequence[int],
+    device: torch.device,
+    row_multiple: int = 1,
+    context: tuple[int, int] = (0, 1),
 ) -> PackedBatch:
     """Pack prompts with their responses.
 
     Args:
         sequences: token ids of each sample, prompt then response, [S_i].
         response_lengths: R_i of each, at least 1 and below S_i.
+        row_multiple: the row's width is filled up to a multiple of this, with a sequence of padding at its end.
+        context: rank and size of context parallelism; each sequence is filled up to a multiple of twice the size.
 
     Raises:
         PackingError: no sequences, or a response as long as its sequence (its first token would have no logits).
@@ -89,36 +73,52 @@ def pack(
                 f"sequence {index} has {len(sequence)} tokens and a response of {response}; a response has at least 1 "
                 "token and at least 1 prompt token before it."
             )
-    lengths = [len(sequence) for sequence in sequences]
-    width = max(lengths)
-    places = assign_rows(lengths, width)
-    rows = 1 + max(row for row, _ in places)
-    tokens = torch.full((rows, width), PADDING_ID, dtype=torch.int64)
-    positions = torch.zeros((rows, width), dtype=torch.int64)
-    owner = torch.full((rows, width), -1, dtype=torch.int64)
-    logit_rows, targets = [], []
-    for index, ((row, start), sequence) in enumerate(zip(places, sequences, strict=True)):
-        ids, end = torch.as_tensor(sequence, dtype=torch.int64), start + lengths[index]
-        tokens[row, start:end] = ids
-        positions[row, start:end] = torch.arange(lengths[index])
-        owner[row, start:end] = index
-        response = response_lengths[index]
-        logit_rows.append(torch.arange(row * width + end - response - 1, row * width + end - 1))
-        targets.append(ids[-response:])
+    rank, size = context
+    ids = [torch.as_tensor(sequence, dtype=torch.int64) for sequence in sequences]
+    lengths = [len(one) + -len(one) % (2 * size if size > 1 else 1) for one in ids]
+    surplus = -sum(lengths) % (row_multiple if size == 1 else 2 * size * row_multiple)
+    if surplus:
+        lengths.append(surplus)
+    row = torch.full((sum(lengths),), PADDING_ID, dtype=torch.int64)
+    rows, start = [], 0
+    for one, response, length in zip(ids, response_lengths, lengths, strict=False):
+        row[start : start + len(one)] = one
+        rows.append(torch.arange(start + len(one) - response - 1, start + len(one) - 1))
+        start += length
+    positions = torch.cat([torch.arange(length) for length in lengths])
+    logit_rows = torch.cat(rows)
+    targets = torch.cat([one[-n:] for one, n in zip(ids, response_lengths, strict=True)])
+    places = None
+    if size > 1:
+        own = local_rows(lengths, rank, size)
+        where = torch.full((len(row),), -1, dtype=torch.int64)
+        where[own] = torch.arange(len(own))
+        row, positions, local = row[own], positions[own], where[logit_rows]
+        places = (local >= 0).nonzero()[:, 0]
+        logit_rows, targets = local[places], targets[places]
     return PackedBatch(
-        tokens=tokens.to(device),
-        positions=positions.to(device),
-        attention_mask=_attention_mask(owner, shared_rows=rows < len(lengths)).to(device),
-        logit_rows=torch.cat(logit_rows).to(device),
-        targets=torch.cat(targets).to(device),
+        tokens=row[None].to(device),
+        positions=positions[None].to(device),
+        sequences=sequence_ends(lengths, device),
+        logit_rows=logit_rows.to(device),
+        targets=targets.to(device),
         response_lengths=list(response_lengths),
+        places=None if places is None else places.to(device),
     )
 
 
-def _attention_mask(owner: Tensor, shared_rows: bool) -> Tensor:
-    """Causal, and blind between sequences. With one sequence a row, causal is enough: padding comes last."""
-    width = owner.shape[1]
-    future = torch.ones(width, width, dtype=torch.bool).triu(1)
-    if not shared_rows:
-        return future[None, None]
-    return (future[None] | (owner[:, :, None] != owner[:, None, :]))[:, None]
+def run_model(model: nn.Module, batch: PackedBatch) -> Tensor:
+    """Logits [1, width, vocabulary] of a packed batch; a pipeline stage before the last returns its activations."""
+    logits: Tensor = model(batch.tokens, batch.positions, None, packed_seq_params=batch.sequences)
+    return logits
+
+
+def sequence_ends(lengths: Sequence[int], device: torch.device) -> PackedSeqParams:
+    """Megatron's description of packed sequences of these lengths."""
+    ends = torch.tensor([0, *lengths], dtype=torch.int32).cumsum(0, dtype=torch.int32).to(device)
+    longest = max(lengths)
+    packed = PackedSeqParams(
+        qkv_format="thd", cu_seqlens_q=ends, cu_seqlens_kv=ends, max_seqlen_q=longest, max_seqlen_kv=longest
+    )
+    packed.lengths = list(lengths)  # see `slime.megatron.attention.sequence_lengths`
+    return packed

@@ -11,6 +11,8 @@ from typing import Literal
 import torch
 import torch.distributed as dist
 
+from slime.megatron.parallel import ALONE, ParallelSettings
+
 Device = Literal["cpu", "cuda"]
 
 # Megatron logs a warning for each optional accelerator library that a CPU does not have.
@@ -26,9 +28,10 @@ class ProcessSpec:
     """Where this process stands.
 
     Attributes:
-        rank, world_size: of the process group; every rank is one data-parallel rank.
+        rank, world_size: of the process group.
         master_addr, master_port: where rank 0 listens.
         local_rank: index of this process's GPU among those that it sees.
+        parallel: sizes of the model's parallel groups; the ranks that are left over are data-parallel.
         timeout_minutes: after this a collective that misses a rank fails instead of hanging.
     """
 
@@ -40,6 +43,7 @@ class ProcessSpec:
     local_rank: int = 0
     seed: int = 1234
     timeout_minutes: float = 10.0
+    parallel: ParallelSettings = ALONE
 
     @property
     def torch_device(self) -> torch.device:
@@ -63,7 +67,7 @@ def start(spec: ProcessSpec) -> None:
     if spec.device == "cuda":
         torch.cuda.set_device(spec.local_rank)
     _join(spec)
-    _initialize_megatron(spec)
+    initialize_megatron(spec)
 
 
 def _join(spec: ProcessSpec) -> None:
@@ -99,7 +103,8 @@ def _meeting_point(spec: ProcessSpec, timeout: datetime.timedelta) -> dist.TCPSt
     )
 
 
-def _initialize_megatron(spec: ProcessSpec) -> None:
+def initialize_megatron(spec: ProcessSpec) -> None:
+    """Megatron's groups and random states, for the sizes of `spec`, in a process group that has been joined."""
     from megatron.core import parallel_state, tensor_parallel
 
     # Imported for the shim: it patches the modules that are loaded.
@@ -109,7 +114,14 @@ def _initialize_megatron(spec: ProcessSpec) -> None:
         from slime.megatron import cpu_shim
 
         cpu_shim.apply()
-    parallel_state.initialize_model_parallel()
+    sizes = spec.parallel
+    parallel_state.initialize_model_parallel(
+        tensor_model_parallel_size=sizes.tensor,
+        pipeline_model_parallel_size=sizes.pipeline,
+        context_parallel_size=sizes.context,
+        expert_model_parallel_size=sizes.expert,
+        expert_tensor_parallel_size=sizes.expert_tensor,
+    )
     tensor_parallel.model_parallel_cuda_manual_seed(spec.seed)
 
 

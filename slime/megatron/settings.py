@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+import torch
+
 from slime.algorithms.advantages import Estimator
 from slime.algorithms.corrections import Correction
 from slime.algorithms.kl import KLEstimator
@@ -14,8 +16,14 @@ from slime.config import Config
 from slime.config.groups.algorithm import DR_GRPO_NAMES, ICEPOP_NAMES, MIS_NAMES
 from slime.megatron.custom import load_custom
 from slime.megatron.estimate import EstimatorOptions
+from slime.megatron.model_settings import ComputeSettings
 from slime.megatron.objective import LossType, ObjectiveSettings
 from slime.megatron.optimizer import OptimizerSettings
+
+
+def compute_settings(config: Config, dtype: torch.dtype) -> ComputeSettings:
+    """How the model computes: --attention-softmax-in-fp32."""
+    return ComputeSettings(dtype, config.attention_softmax_in_fp32)
 
 
 def optimizer_settings(config: Config) -> OptimizerSettings:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from slime.algorithms.objective import PolicyTokens
 from slime.megatron.objective import LogProbGap, MicroBatch, MicroBatchResult
+from slime.megatron.packing import run_model
 
 Evaluate = Callable[[Tensor, MicroBatch], MicroBatchResult]
 """From the outputs of the model and their micro-batch to its share of the step's loss."""
@@ -102,7 +103,7 @@ class StepRunner:
             # denominators of the whole step, so both are taken back.
             return result.loss * (count * self.data_parallel_size), result
 
-        return model(packed.tokens, packed.positions, packed.attention_mask), loss_function
+        return run_model(model, packed), loss_function
 
     def _refuse_broken(self, names: list[str], what: str, certain: bool = False) -> None:
         """Raise on all ranks when any rank has broken samples; `certain`: raise even when no sample stands out."""
@@ -129,7 +130,7 @@ class StepRunner:
         for sequence, length in zip(batch.sequences, batch.packed.response_lengths, strict=True):
             alone = replace(batch, tokens=_tokens_alone(batch.tokens, begin, begin + length))
             begin += length
-            logits = self.model(batch.packed.tokens, batch.packed.positions, batch.packed.attention_mask)
+            logits = run_model(self.model, batch.packed)
             loss = self.evaluate(logits, alone).loss
             gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
             norms = [gradient.float().norm() for gradient in gradients if gradient is not None]

@@ -7,15 +7,16 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from slime.weights.folders import replaced_folder
-from slime.weights.hf_config import HFModelConfig
+from slime.weights.hf_config import HFModelConfig, read_config
 from slime.weights.hf_io import HFCheckpoint, copy_companions, write_shards
-from slime.weights.names import check_hf_tensors
+from slime.weights.names import check_hf_tensors, untrained_names
 from slime.weights.tracker import RELEASE, CheckpointError, read_tracker
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def hf_to_megatron(hf_checkpoint: Path, save: Path, device: Device, force: bool,
             f"--save {save} is a Hugging Face checkpoint (it has config.json); Megatron's files need a folder of their "
             "own."
         )
-    config = HFModelConfig.read(hf_checkpoint)
+    config = read_config(hf_checkpoint)
     checkpoint = HFCheckpoint(hf_checkpoint)
     check_hf_tensors(checkpoint.shapes, config, str(hf_checkpoint))
     source = _fingerprint(hf_checkpoint)
@@ -87,15 +88,18 @@ def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, device: Device, 
     _refuse_several_processes()
     for name, source in (("--load", load), ("--hf-checkpoint", hf_checkpoint)):
         _refuse_overlap(save, name, source)
-    config = HFModelConfig.read(hf_checkpoint)
+    config = read_config(hf_checkpoint)
     with replaced_folder(save, MARKER_NAME, force) as folder, _model(config, device) as model:
         from slime.megatron.checkpoint import load_checkpoint
-        from slime.megatron.model import named_hf_tensors
+        from slime.megatron.gather import gather_hf_tensors
 
         loaded = load_checkpoint(load, model, None)
         report(f"reading {loaded.source} ...")
         copied = copy_companions(hf_checkpoint, folder)
-        files = write_shards(folder, ((name, tensor.cpu()) for name, tensor in named_hf_tensors(model, config)))
+        original = HFCheckpoint(hf_checkpoint)
+        carried = untrained_names(original.shapes, config)
+        trained = ((name, tensor.cpu()) for name, tensor in gather_hf_tensors(model, config))
+        files = write_shards(folder, chain(trained, ((name, original.read(name)) for name in carried)))
         check_hf_tensors(HFCheckpoint(folder).shapes, config, str(folder))
         marker = {"made_by": "slime convert megatron-to-hf", "from": str(loaded.source.resolve())}
         (folder / MARKER_NAME).write_text(json.dumps(marker, indent=2) + "\n", encoding="utf-8")
@@ -107,11 +111,12 @@ def _model(config: HFModelConfig, device: Device) -> Iterator[GPTModel]:
     """An empty model in a process group of its own."""
     from slime.megatron import process
     from slime.megatron.model import build_model
+    from slime.megatron.model_settings import ComputeSettings
 
     spec = process.ProcessSpec(device=device)
     process.start(spec)
     try:
-        yield build_model(config, spec.torch_device, getattr(torch, config.dtype))
+        yield build_model(config, spec.torch_device, ComputeSettings(getattr(torch, config.dtype)))
     finally:
         process.stop()
 

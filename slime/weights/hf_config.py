@@ -1,155 +1,154 @@
-"""`config.json` of a Hugging Face checkpoint, read strictly: dimensions of the families that the trainer can build."""
+"""`config.json` of a Hugging Face checkpoint, read strictly."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SUPPORTED_FAMILIES = ("qwen2", "qwen3")
-"""Values of `model_type` that can be built and converted today."""
+from slime.weights.dimensions import HFModelConfig, Rope
+from slime.weights.hf_parts import read_experts, read_latent, read_linear, read_rope, read_sparse
+from slime.weights.hf_values import DTYPES, HFConfigError, Values
 
-DTYPES = ("float32", "bfloat16", "float16")
+DENSE = ("llama", "qwen2", "qwen3", "glm4")
+EXPERT = ("qwen3_moe", "glm4_moe")
+LATENT = ("deepseek_v3", "glm4_moe_lite")
+SPARSE = ("glm_moe_dsa",)
+HYBRID = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
+SUPPORTED_FAMILIES = (*DENSE, *EXPERT, *LATENT, *SPARSE, *HYBRID)
+"""Values of `model_type` that can be built and converted."""
+
+COMPOSITE = {"qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text"}
+"""Models with a vision tower: `model_type` of the whole -> that of its decoder, which ``text_config`` describes."""
 
 
-class HFConfigError(ValueError):
-    """`config.json` is missing, unreadable, or describes a model that cannot be built; the message says which."""
+def read_config(folder: Path) -> HFModelConfig:
+    """Dimensions from ``folder/config.json``.
 
-
-@dataclass(frozen=True)
-class HFModelConfig:
-    """Dimensions of a dense decoder with grouped-query attention, SwiGLU and RMSNorm. Sizes are in elements.
-
-    Attributes:
-        family: `model_type`, one of `SUPPORTED_FAMILIES`.
-        groups: key-value heads; each serves ``heads / groups`` query heads.
-        qkv_bias: the q, k and v projections have biases (Qwen2).
-        qk_norm: RMSNorm over each head of q and k (Qwen3).
-        dtype: of the stored weights, one of `DTYPES`.
+    Raises:
+        HFConfigError: see `config_from_dict`; also for a missing file or broken JSON.
     """
-
-    family: str
-    layers: int
-    hidden: int
-    ffn: int
-    heads: int
-    groups: int
-    head_dim: int
-    vocab: int
-    max_positions: int
-    rope_theta: float
-    norm_eps: float
-    tied_embeddings: bool
-    qkv_bias: bool
-    qk_norm: bool
-    dtype: str
-
-    @classmethod
-    def read(cls, folder: Path) -> HFModelConfig:
-        """Read ``folder/config.json``.
-
-        Raises:
-            HFConfigError: see `from_dict`; also for a missing file or broken JSON.
-        """
-        path = folder / "config.json"
-        if not path.is_file():
-            raise HFConfigError(f"{path} does not exist; a Hugging Face checkpoint is a folder that holds config.json.")
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise HFConfigError(f"{path} is not JSON: {error}.") from error
-        if not isinstance(values, dict):
-            raise HFConfigError(f"{path} holds a {type(values).__name__}; it must hold one JSON object.")
-        return cls.from_dict(values, str(path))
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], where: str = "config.json") -> HFModelConfig:
-        """Dimensions from the parsed file; `where` names it in messages.
-
-        Raises:
-            HFConfigError: an unsupported family or feature, a missing key, a value of the wrong type, or heads that
-                cannot be divided into groups.
-        """
-        family = _family(values, where)
-        _refuse_unsupported(values, family, where)
-        heads = _integer(values, "num_attention_heads", where)
-        groups = _integer(values, "num_key_value_heads", where)
-        hidden = _integer(values, "hidden_size", where)
-        if heads % groups:
-            raise HFConfigError(
-                f"{where}: num_attention_heads {heads} must be a multiple of num_key_value_heads {groups}."
-            )
-        if values.get("head_dim") is None and hidden % heads:
-            raise HFConfigError(f"{where}: without head_dim, hidden_size {hidden} must be a multiple of {heads} heads.")
-        return cls(
-            family=family,
-            layers=_integer(values, "num_hidden_layers", where),
-            hidden=hidden,
-            ffn=_integer(values, "intermediate_size", where),
-            heads=heads,
-            groups=groups,
-            head_dim=_integer(values, "head_dim", where) if values.get("head_dim") is not None else hidden // heads,
-            vocab=_integer(values, "vocab_size", where),
-            max_positions=_integer(values, "max_position_embeddings", where),
-            rope_theta=_rope_theta(values, where),
-            norm_eps=_number(values, "rms_norm_eps", where),
-            tied_embeddings=bool(values.get("tie_word_embeddings", False)),
-            qkv_bias=family == "qwen2",
-            qk_norm=family == "qwen3",
-            dtype=_dtype(values, where),
-        )
+    path = folder / "config.json"
+    if not path.is_file():
+        raise HFConfigError(f"{path} does not exist; a Hugging Face checkpoint is a folder that holds config.json.")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise HFConfigError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise HFConfigError(f"{path} holds a {type(values).__name__}; it must hold one JSON object.")
+    return config_from_dict(values, str(path))
 
 
-def _family(values: Mapping[str, Any], where: str) -> str:
-    family = values.get("model_type")
+def config_from_dict(given: dict[str, Any], where: str = "config.json") -> HFModelConfig:
+    """Dimensions from the parsed file; `where` names it in messages.
+
+    Raises:
+        HFConfigError: an unsupported family or feature, a missing key, a value of the wrong type, or numbers that do
+            not fit together.
+    """
+    values, composite = _decoder_values(given, where)
+    family = values.text("model_type")
     if family not in SUPPORTED_FAMILIES:
         raise HFConfigError(
-            f"{where}: model_type is {family!r}, and the weights of that family have no map to Megatron yet; "
-            f"supported: {', '.join(SUPPORTED_FAMILIES)}."
+            f"{where}: model_type is {family!r}, and the weights of that family have no map to Megatron; "
+            f"supported: {', '.join((*SUPPORTED_FAMILIES, *COMPOSITE))}."
         )
-    return str(family)
+    _refuse_unsupported(values, family)
+    latent = read_latent(values) if family in (*LATENT, *SPARSE) else None
+    layers, hidden, heads = values.integer("num_hidden_layers"), values.integer("hidden_size"), values.heads()
+    groups = heads if latent else values.integer("num_key_value_heads")
+    if heads % groups:
+        raise HFConfigError(f"{where}: num_attention_heads {heads} must be a multiple of num_key_value_heads {groups}.")
+    hybrid = family in HYBRID
+    return HFModelConfig(
+        family=family,
+        layers=layers,
+        hidden=hidden,
+        ffn=values.integer("intermediate_size"),
+        heads=heads,
+        groups=groups,
+        head_dim=latent.nope + latent.rope if latent else _head_dim(values, hidden, heads),
+        vocab=values.integer("vocab_size"),
+        max_positions=values.integer("max_position_embeddings"),
+        rope=_rope(values, family),
+        norm_eps=values.number("rms_norm_eps"),
+        tied_embeddings=bool(given.get("tie_word_embeddings", values.get("tie_word_embeddings", False))),
+        qkv_bias=family == "qwen2" or (family in ("glm4", "glm4_moe") and values.flag("attention_bias")),
+        qk_norm=family in ("qwen3", "qwen3_moe") or hybrid or (family == "glm4_moe" and values.flag("use_qk_norm")),
+        dtype=_dtype(values, given),
+        prefix="model.language_model." if composite else "model.",
+        untrained=_untrained(layers, composite, family),
+        sandwich_norms=family == "glm4",
+        output_gate=hybrid,
+        zero_centred_norms=hybrid,
+        fused_gate_up=family == "glm4",
+        experts=None if family in DENSE or family == "qwen3_5_text" else read_experts(values, family, layers),
+        latent=latent,
+        sparse=read_sparse(values, layers) if family in SPARSE else None,
+        linear=read_linear(values, layers) if hybrid else None,
+    )
 
 
-def _refuse_unsupported(values: Mapping[str, Any], family: str, where: str) -> None:
+def _decoder_values(given: dict[str, Any], where: str) -> tuple[Values, bool]:
+    """The part of the file that describes the decoder, and whether there is more than a decoder."""
+    whole = given.get("model_type")
+    if whole not in COMPOSITE:
+        return Values(given, where), False
+    text = given.get("text_config")
+    if not isinstance(text, dict):
+        raise HFConfigError(f"{where}: model_type {whole!r} needs text_config, the decoder's dimensions.")
+    return Values({"model_type": COMPOSITE[str(whole)], **text}, f"{where}: text_config"), True
+
+
+def _refuse_unsupported(values: Values, family: str) -> None:
     activation = values.get("hidden_act", "silu")
     if activation != "silu":
-        raise HFConfigError(f"{where}: hidden_act is {activation!r}; only 'silu' (SwiGLU) is built.")
-    if values.get("use_sliding_window"):
-        raise HFConfigError(f"{where}: use_sliding_window is true; only full attention is built.")
-    if family == "qwen3" and values.get("attention_bias"):
-        raise HFConfigError(f"{where}: attention_bias is true; only Qwen3 without biases is built.")
+        raise HFConfigError(f"{values.where}: hidden_act is {activation!r}; only 'silu' (SwiGLU) is built.")
+    if values.flag("use_sliding_window"):
+        raise HFConfigError(f"{values.where}: use_sliding_window is true; only full attention is built.")
+    if values.flag("attention_bias") and family not in ("qwen2", "glm4", "glm4_moe"):
+        raise HFConfigError(f"{values.where}: attention_bias is true; {family} is built without biases.")
+    if values.flag("mlp_bias"):
+        raise HFConfigError(f"{values.where}: mlp_bias is true; only an MLP without biases is built.")
     if values.get("quantization_config"):
-        raise HFConfigError(f"{where}: the checkpoint is quantised (quantization_config); give the one in bfloat16.")
+        raise HFConfigError(
+            f"{values.where}: the checkpoint is quantised (quantization_config); give the one in bfloat16."
+        )
 
 
-def _rope_theta(values: Mapping[str, Any], where: str) -> float:
-    """The base of the rotary frequencies: in `rope_parameters` (transformers 5) or on the top level (before)."""
-    parameters = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    kind = parameters.get("rope_type", parameters.get("type", "default"))
-    if kind != "default":
-        raise HFConfigError(f"{where}: rope type is {kind!r}; only 'default' (no scaling) is built.")
-    source = parameters if "rope_theta" in parameters else values
-    return _number(source, "rope_theta", where)
+def _head_dim(values: Values, hidden: int, heads: int) -> int:
+    if values.get("head_dim") is not None:
+        return values.integer("head_dim")
+    if hidden % heads:
+        raise HFConfigError(
+            f"{values.where}: without head_dim, hidden_size {hidden} must be a multiple of {heads} heads."
+        )
+    return hidden // heads
 
 
-def _dtype(values: Mapping[str, Any], where: str) -> str:
-    dtype = values.get("dtype", values.get("torch_dtype", "float32"))
-    if dtype not in DTYPES:
-        raise HFConfigError(f"{where}: dtype is {dtype!r}; it must be one of {', '.join(DTYPES)}.")
-    return str(dtype)
+def _rope(values: Values, family: str) -> Rope:
+    default = {"glm4": 0.5, "glm4_moe": 0.5, **dict.fromkeys(HYBRID, 0.25)}.get(family, 1.0)
+    return read_rope(
+        values, default_fraction=default, interleaved=family == "glm4", latent=family in (*LATENT, *SPARSE)
+    )
 
 
-def _integer(values: Mapping[str, Any], key: str, where: str) -> int:
-    value = values.get(key)
-    if type(value) is not int or value < 1:
-        raise HFConfigError(f"{where}: {key} is {value!r}; it must be an integer above 0.")
-    return value
+def _untrained(layers: int, composite: bool, family: str) -> tuple[str, ...]:
+    """Next-token heads stand behind the last layer (GLM, DeepSeek) or under ``mtp.`` (Qwen)."""
+    if family in HYBRID:
+        return ("mtp.", "model.visual.") if composite else ("mtp.",)
+    return (f"model.layers.{layers}.",) if family in ("glm4_moe", *LATENT, *SPARSE) else ()
 
 
-def _number(values: Mapping[str, Any], key: str, where: str) -> float:
-    value = values.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise HFConfigError(f"{where}: {key} is {value!r}; it must be a number above 0.")
-    return float(value)
+def _dtype(values: Values, given: dict[str, Any]) -> str:
+    for source in (given, values.values):
+        dtype = source.get("dtype", source.get("torch_dtype"))
+        if dtype is not None:
+            if dtype not in DTYPES:
+                raise HFConfigError(f"{values.where}: dtype is {dtype!r}; it must be one of {', '.join(DTYPES)}.")
+            return str(dtype)
+    return "float32"
+
+
+__all__ = ["DTYPES", "SUPPORTED_FAMILIES", "HFConfigError", "HFModelConfig", "config_from_dict", "read_config"]

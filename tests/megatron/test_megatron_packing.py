@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slime.megatron.packing import PackingError, assign_rows, pack
+from slime.megatron.attention import attend, like_lengths
+from slime.megatron.packing import PackingError, pack
 
 pytestmark = pytest.mark.runtime
 CPU = torch.device("cpu")
@@ -15,63 +18,61 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, 
 
 
 @settings(max_examples=150, deadline=None)
-@given(LENGTHS)
-def test_sequences_and_targets_are_found_again(lengths: list[tuple[int, int]]) -> None:
+@given(LENGTHS, st.sampled_from([1, 2, 8]))
+def test_sequences_targets_and_positions_are_found_again(lengths: list[tuple[int, int]], multiple: int) -> None:
     sequences, begin = [], 1
     for prompt, response in lengths:
         sequences.append(list(range(begin, begin + prompt + response)))
         begin += prompt + response
-    packed = pack(sequences, [response for _, response in lengths], CPU)
+    packed = pack(sequences, [response for _, response in lengths], CPU, multiple)
     flat = packed.tokens.flatten()
+    assert len(flat) % multiple == 0 and len(flat) - (begin - 1) < multiple
     expected = [token for s, (_, r) in zip(sequences, lengths, strict=True) for token in s[-r:]]
     assert packed.targets.tolist() == expected
-    # Ids count upwards without gaps: the token whose logits predict t is t - 1, in the same row.
+    # Ids count upwards without gaps: the token whose logits predict t is t - 1.
     assert flat[packed.logit_rows].tolist() == [token - 1 for token in expected]
-    assert sorted(flat[flat > 0].tolist()) == list(range(1, begin))
-
-
-@settings(max_examples=150, deadline=None)
-@given(LENGTHS)
-def test_a_token_sees_its_own_past_alone(lengths: list[tuple[int, int]]) -> None:
-    owner_of: dict[int, int] = {}
-    sequences = []
-    for index, (prompt, response) in enumerate(lengths):
-        ids = range(len(owner_of) + 1, len(owner_of) + 1 + prompt + response)
-        owner_of.update(dict.fromkeys(ids, index))
-        sequences.append(list(ids))
-    packed = pack(sequences, [response for _, response in lengths], CPU)
-    rows, width = packed.tokens.shape
-    hidden = packed.attention_mask.expand(rows, 1, width, width)
-    for row in range(rows):
-        for query in range(width):
-            token = int(packed.tokens[row, query])
-            if token == 0:
-                continue
-            seen = packed.tokens[row][~hidden[row, 0, query]].tolist()
-            assert seen == [t for t in sequences[owner_of[token]] if t <= token]
-            assert int(packed.positions[row, query]) == sequences[owner_of[token]].index(token)
+    ends = packed.sequences.cu_seqlens_q.tolist()
+    parts = list(pairwise(ends))
+    assert [flat[a:b].tolist() for a, b in parts][: len(sequences)] == sequences
+    assert [packed.positions[0, a:b].tolist() for a, b in parts] == [list(range(b - a)) for a, b in parts]
+    assert packed.sequences.max_seqlen_q == max(b - a for a, b in parts)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(1, 20), min_size=1, max_size=30))
-def test_rows_do_not_overlap_and_waste_less_than_half(lengths: list[int]) -> None:
-    width = max(lengths)
-    places = assign_rows(lengths, width)
-    taken = set()
-    for (row, start), length in zip(places, lengths, strict=True):
-        cells = {(row, column) for column in range(start, start + length)}
-        assert start + length <= width and not cells & taken
-        taken |= cells
-    rows = 1 + max(row for row, _ in places)
-    # First-fit: at most one row is at most half full.
-    fill = [sum(1 for row, _ in taken if row == one) for one in range(rows)]
-    assert sum(2 * count <= width for count in fill) <= 1
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=20), st.sampled_from([0.0, 0.25]))
+def test_groups_hold_every_sequence_once_and_little_padding(lengths: list[int], share: float) -> None:
+    groups = list(like_lengths(lengths, share))
+    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
+    for group in groups:
+        area = max(lengths[i] for i in group) * len(group)
+        assert area - sum(lengths[i] for i in group) <= share * area
 
 
-def test_equal_lengths_share_one_causal_mask() -> None:
-    packed = pack([[1, 2, 3], [4, 5, 6]], [1, 2], CPU)
-    assert packed.attention_mask.shape == (1, 1, 3, 3)
-    assert packed.fill == 1.0
+@pytest.mark.parametrize(("groups", "value_channels"), [(4, 6), (2, 6), (1, 6), (4, 9), (4, 3)])
+def test_attention_equals_its_definition(groups: int, value_channels: int) -> None:
+    """Softmax over the own past alone, in float64, with gradients; heads share keys, values are wider or narrower."""
+    torch.manual_seed(groups * 10 + value_channels)
+    lengths, heads, channels, scale = [3, 11, 1, 10], 4, 6, 0.3
+    total = sum(lengths)
+    shapes = ((heads, channels), (groups, channels), (groups, value_channels))
+    inputs = [torch.randn(total, *shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    found = attend(*inputs, lengths, scale)
+    query, key, value = inputs
+    rows, start = [], 0
+    for length in lengths:
+        for token in range(start, start + length):
+            for head in range(heads):
+                group = head * groups // heads
+                past = slice(start, token + 1)
+                weights = (key[past, group] @ query[token, head] * scale).softmax(0)
+                rows.append(weights @ value[past, group])
+        start += length
+    expected = torch.stack(rows).reshape(total, heads, value_channels)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    direction = torch.randn_like(expected)
+    wanted = torch.autograd.grad((expected * direction).sum(), inputs)
+    for ours, theirs in zip(torch.autograd.grad((found * direction).sum(), inputs), wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("response", [0, 3])

@@ -79,10 +79,12 @@ def test_a_conversion_is_done_once(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_an_unknown_family_is_refused_with_those_that_are_known(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hf = make_model(tmp_path / "hf", "llama")
+    hf = make_model(tmp_path / "hf", "qwen3")
+    config = json.loads((hf / "config.json").read_text())
+    (hf / "config.json").write_text(json.dumps({**config, "model_type": "gpt2"}))
     assert convert("hf-to-megatron", "--hf-checkpoint", hf, "--save", tmp_path / "dist") == 2
     error = capsys.readouterr().err
-    assert "model_type is 'llama'" in error and "supported: qwen2, qwen3" in error
+    assert "model_type is 'gpt2'" in error and "supported: llama, qwen2, qwen3" in error
     assert not (tmp_path / "dist").exists()
 
 

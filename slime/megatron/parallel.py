@@ -1,0 +1,32 @@
+"""Sizes of the model's parallel groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class LayoutError(ValueError):
+    """A model cannot be laid out over the ranks like this; the message has the numbers and what is possible."""
+
+
+@dataclass(frozen=True)
+class ParallelSettings:
+    """Sizes of the parallel groups, as the flags are named.
+
+    Attributes:
+        expert_tensor: None = as `tensor`.
+        first_stage_layers, last_stage_layers: of an uneven pipeline; None = even.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    context: int = 1
+    expert: int = 1
+    expert_tensor: int | None = None
+    sequence_parallel: bool = False
+    first_stage_layers: int | None = None
+    last_stage_layers: int | None = None
+
+
+ALONE = ParallelSettings()
+"""One process."""

@@ -1,0 +1,140 @@
+"""Bodies of the processes that compute one family's loss and gradients at one parallel layout."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from families import sequences
+
+from slime.megatron.parallel import ParallelSettings
+
+TEMPERATURE = 0.7
+MICRO_BATCHES = ((0, 2), (1, 3))
+"""Which sequences stand in which micro-batch; with two data-parallel ranks each has one."""
+
+
+def weights_of(index: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random weights of the log-probs and of the entropies of one sequence: the loss is their weighted sum."""
+    generator = torch.Generator().manual_seed(100 + index)
+    return torch.randn(2, count, generator=generator).unbind()
+
+
+def measure(folder: Path, parallel: ParallelSettings, recompute: bool = False) -> dict[str, Any]:
+    """Loss, whole gradients and log-probs of one layout; needs joined process groups of its sizes.
+
+    Returns:
+        loss, over all micro-batches; gradients by Hugging Face name (rank 0's, the same on each); weights likewise.
+    """
+    from megatron.core import parallel_state
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+    from megatron.core.pipeline_parallel import get_forward_backward_func
+
+    from slime.megatron.gather import gather_hf_tensors
+    from slime.megatron.model import build_model, load_hf_weights
+    from slime.megatron.model_settings import ComputeSettings
+    from slime.weights.hf_config import read_config
+
+    config = read_config(folder)
+    model = build_model(config, torch.device("cpu"), ComputeSettings(recompute=recompute), parallel)
+    load_hf_weights(model, config, folder)
+    wrapped = DistributedDataParallel(model.config, DistributedDataParallelConfig(grad_reduce_in_fp32=True), model)
+    wrapped.zero_grad_buffer()
+    wrapped.config.finalize_model_grads_func = finalize_model_grads
+    size, rank = parallel_state.get_data_parallel_world_size(), parallel_state.get_data_parallel_rank()
+    batches = [_batch(indices, parallel, config.sparse is not None) for indices in MICRO_BATCHES[rank::size]]
+    results = get_forward_backward_func()(
+        forward_step_func=partial(_forward, count=len(batches) * size, vocabulary=config.vocab),
+        data_iterator=iter(batches),
+        model=wrapped,
+        num_microbatches=len(batches),
+        seq_length=batches[0][1].tokens.shape[1],
+        micro_batch_size=1,
+        forward_only=False,
+    )
+    loss = torch.tensor([sum(float(part) for part in results)], dtype=torch.float64)
+    dist.all_reduce(loss, group=parallel_state.get_data_parallel_group())
+    if parallel.pipeline > 1:
+        group = parallel_state.get_pipeline_model_parallel_group()
+        dist.broadcast(loss, parallel_state.get_pipeline_model_parallel_last_rank(), group)
+    return {
+        "loss": float(loss),
+        "gradients": {name: grad.clone() for name, grad in gather_hf_tensors(model, config, _gradient)},
+        "weights": {name: tensor.clone() for name, tensor in gather_hf_tensors(model, config)},
+    }
+
+
+def _gradient(tensor: torch.Tensor) -> torch.Tensor:
+    """What has none (a router's correction bias, an indexer that does not learn) counts as 0."""
+    return tensor.main_grad if hasattr(tensor, "main_grad") else torch.zeros_like(tensor)
+
+
+def _batch(indices: tuple[int, ...], parallel: ParallelSettings, aligned: bool) -> Any:
+    from megatron.core import parallel_state
+
+    from slime.megatron.packing import pack
+
+    tokens = [sequences(aligned)[i] for i in indices]
+    context = (parallel_state.get_context_parallel_rank(), parallel_state.get_context_parallel_world_size())
+    packed = pack(
+        tokens,
+        [len(one) // 2 for one in tokens],
+        torch.device("cpu"),
+        row_multiple=parallel.tensor if parallel.sequence_parallel else 1,
+        context=context,
+    )
+    return indices, packed
+
+
+def _forward(iterator: Any, model: Any, count: int, vocabulary: int) -> Any:
+    from megatron.core import parallel_state
+
+    from slime.megatron.context_parallel import join_values
+    from slime.megatron.packing import run_model
+    from slime.megatron.vocab_parallel import token_scores
+
+    indices, packed = next(iterator)
+
+    def loss(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        chosen = logits.flatten(0, 1).index_select(0, packed.logit_rows)
+        group = parallel_state.get_tensor_model_parallel_group()
+        scores = token_scores(chosen, packed.targets, TEMPERATURE, vocabulary, group)
+        if packed.places is not None:
+            cp = parallel_state.get_context_parallel_group()
+            scores = tuple(join_values(part, packed.places, sum(packed.response_lengths), cp) for part in scores)
+        weights = [weights_of(i, n) for i, n in zip(indices, packed.response_lengths, strict=True)]
+        parts = (torch.cat([pair[kind] for pair in weights]) for kind in (0, 1))
+        total = sum((values * weight).sum() for values, weight in zip(scores, parts, strict=True))
+        # Megatron divides by the micro-batches of this rank and averages over ranks; both are taken back.
+        return total * count, total.detach()
+
+    return run_model(model, packed), loss
+
+
+Job = tuple[str, Path, ParallelSettings, bool]
+"""Name of the result, checkpoint, layout, and whether activations are computed again."""
+
+
+def run_layouts(rank: int, ranks: int, port: int, jobs: list[Job], out: Path) -> None:
+    """One of `ranks` processes: every job in turn; rank 0 writes what `measure` returned."""
+    from megatron.core import parallel_state
+
+    from slime.megatron import process
+
+    torch.set_num_threads(1)
+    results = {}
+    for name, folder, parallel, recompute in jobs:
+        if dist.is_initialized():
+            parallel_state.destroy_model_parallel()
+            process.initialize_megatron(process.ProcessSpec(device="cpu", parallel=parallel))
+        else:
+            process.start(
+                process.ProcessSpec("cpu", rank, ranks, "127.0.0.1", port, parallel=parallel, timeout_minutes=2)
+            )
+        results[name] = measure(folder, parallel, recompute)
+        if rank == 0:
+            torch.save(results, out)
+    process.stop()
