@@ -63,7 +63,7 @@ DATA_CASES: list[Case] = [
     ("enough-prompts", "data", rows(*[GOOD] * 7), ["has 7 prompts", "7 are left, and a round takes 8", "at most 7"],
      rows(*[GOOD] * 8)),
     ("enough-prompts", "data", rows(*[{"prompt": "1 + " * 9 + "=", "label": "9"}] * 5, *[GOOD] * 7),
-     ["has 12 prompts", "5 have more than 16 tokens and are dropped; half have at most 9, 99% at most 24",
+     ["has 12 prompts", "5 prompts exceed --rollout-max-prompt-len 16 and are dropped", "at most 9, 99% at most 24",
      "7 are left"],
      both(rows(*[{"prompt": "1 + " * 9 + "=", "label": "9"}] * 5, *[GOOD] * 7),
           lambda b: b.set(rollout_max_prompt_len=32))),

@@ -184,9 +184,8 @@ def check_enough_prompts(inputs: Inputs) -> Iterator[Finding]:
         if lengths is not None and limit is not None:
             share = sum(one <= limit for one in lengths) / len(lengths)
             kept = round(rows * share)
-            dropped = (
-                f"{rows - kept} have more than {limit} tokens and are dropped" if kept < rows else "none is too long"
-            )
+            excess = f"{rows - kept} prompts exceed --rollout-max-prompt-len {limit} and are dropped"
+            dropped = excess if kept < rows else "none is too long"
             numbers = (
                 f" ({dropped}; half have at most {lengths[len(lengths) // 2]}, 99% at most "
                 f"{lengths[int(0.99 * (len(lengths) - 1))]})"

@@ -40,9 +40,11 @@ def check_whole_steps(config: Config) -> Iterator[Finding]:
     """The samples of a round make steps of one size."""
     samples, batch = config.samples_per_rollout, config.global_batch_size
     if batch and samples > batch and samples % batch:
+        over = samples % batch
         yield Finding(
-            f"{_round(config)} a round do not divide into steps of {batch}: {samples % batch} of {samples} would be "
-            "left over every round",
+            f"{_round(config)} a round do not divide into steps of {batch}: the last step of every round would take "
+            "the "
+            f"{over} of {samples} that are left over as well, {batch + over} in all",
             f"give --global-batch-size {nearest_divisors(samples, batch)}",
             _ROUND,
         )
@@ -135,18 +137,18 @@ def check_derived_batches(config: Config) -> Iterator[Finding]:
 
 
 def check_equal_shares(config: Config) -> Iterator[Finding]:
-    """Micro-batches of fixed size: ranks x micro-batches x their size is the step."""
+    """Micro-batches of fixed size: each rank has the same number of samples of a step."""
     batch, ranks, micro = config.global_batch_size, config.data_parallel_size, config.micro_batch_size
-    # Packing by tokens gives ranks their share of any number of samples; the loss divides by the true count.
-    if config.use_dynamic_batch_size or ranks == 0 or batch < micro * ranks:
+    # Packing by tokens gives ranks their share of any number of samples.
+    if config.use_dynamic_batch_size or ranks == 0 or batch < micro * ranks or batch % ranks == 0:
         return
-    if batch % ranks:
-        yield Finding(
-            f"--global-batch-size {batch} does not divide among {_ranks(config)}: micro-batches of fixed size would be "
-            "more on some ranks than on others",
-            f"give --global-batch-size {nearest_multiples(batch, ranks)}, or --use-dynamic-batch-size",
-            ("--global-batch-size", "--use-dynamic-batch-size"),
-        )
+    idle = ranks - batch % ranks
+    yield Finding(
+        f"--global-batch-size {batch} does not divide among {_ranks(config)}: {idle} of them would compute a copy that "
+        "counts nothing while the others train their last sample",
+        f"give --global-batch-size {nearest_multiples(batch, ranks)}, or --use-dynamic-batch-size",
+        ("--global-batch-size", "--use-dynamic-batch-size"),
+    )
 
 
 def check_micro_batches(config: Config) -> Iterator[Finding]:
@@ -156,7 +158,9 @@ def check_micro_batches(config: Config) -> Iterator[Finding]:
         return
     if (batch // ranks) % micro:
         yield Finding(
-            f"--micro-batch-size {micro} does not divide the {batch // ranks} samples of a rank",
+            f"--micro-batch-size {micro} does not divide the {batch // ranks} samples of a rank: the last micro-batch "
+            "of "
+            f"a step would have {(batch // ranks) % micro}",
             f"give {nearest_divisors(batch // ranks, micro)}, or --use-dynamic-batch-size",
             ("--micro-batch-size",),
         )
@@ -167,23 +171,21 @@ def check_one_micro_batch(config: Config) -> Iterator[Finding]:
     batch, ranks, micro = config.global_batch_size, config.data_parallel_size, config.micro_batch_size
     if not config.use_dynamic_batch_size and ranks and ranks <= batch < micro * ranks:
         yield Finding(
-            f"--global-batch-size {batch} is below --micro-batch-size {micro} x {_ranks(config)} = {micro * ranks}: "
-            "gradient accumulation would have 0 steps",
+            f"--global-batch-size {batch} is below --micro-batch-size {micro} x {_ranks(config)} = {micro * ranks}: no "
+            "micro-batch would ever be full",
             f"give --micro-batch-size {max(batch // ranks, 1)}, or a global batch of {micro * ranks}",
             ("--global-batch-size", "--micro-batch-size"),
         )
 
 
 def check_balanced_round(config: Config) -> Iterator[Finding]:
-    """A round that is balanced over the ranks divides among them."""
+    """A round that is balanced over the ranks has a sample for each of them."""
     samples, ranks = config.samples_per_rollout, config.data_parallel_size
-    if (config.balance_data or config.balance_by_flops) and ranks and (samples < ranks or samples % ranks):
+    if (config.balance_data or config.balance_by_flops) and samples < ranks:
         flag = "--balance-data" if config.balance_data else "--balance-by-flops"
-        legal = ranks if samples < ranks else nearest_multiples(samples, ranks)
         yield Finding(
-            f"{flag} gives each of {_ranks(config)} the same number of samples, and {_round(config)} do not divide "
-            "among them",
-            f"give a --rollout-batch-size that makes {legal} samples, or drop {flag}",
+            f"{flag} shares the work out among {_ranks(config)}, and {_round(config)} a round are fewer",
+            f"give a --rollout-batch-size of at least {-(-ranks // config.n_samples_per_prompt)}",
             (flag, "--rollout-batch-size", "--n-samples-per-prompt"),
         )
 

@@ -24,10 +24,12 @@ RULES = (
         id="balanced-round",
         row=15,
         source="verl#4152",
-        title=Text("要平衡的一轮样本能分给所有数据并行组", "A balanced round divides among the data-parallel ranks"),
+        title=Text(
+            "要平衡的一轮样本够每个数据并行组分一个", "A balanced round has a sample for each data-parallel rank"
+        ),
         why=Text(
-            "按计算量平衡时每组的样本数相同，所以一轮的样本数必须是组数的倍数。",
-            "Balancing by work gives each rank the same number of samples, so a round must be a multiple of the ranks.",
+            "有的实现在平衡时还要求整除，否则断言失败；这里只要求每组至少一个样本。",
+            "Other trainers also ask for a multiple and fail an assertion; here each rank needs one sample.",
         ),
         cfg=batch.check_balanced_round,
     ),
@@ -37,8 +39,9 @@ RULES = (
         source="slime#39, slime#1514",
         title=Text("一轮的样本正好分成整步", "The samples of a round make whole steps"),
         why=Text(
-            "除不尽时，多出来的样本要么被悄悄丢弃，要么让一步的大小与众不同。",
-            "With a remainder, samples are dropped without a word, or one step has another size than the rest.",
+            "除不尽时，有的实现会悄悄丢弃余下的样本；这里由最后一步多训练一些，一步的大小便与众不同。",
+            "With a remainder, other trainers drop samples without a word; here the last step takes them as well, and "
+            "is larger than the rest.",
         ),
         cfg=batch.check_whole_steps,
     ),
@@ -83,14 +86,15 @@ RULES = (
         id="equal-shares",
         row=23,
         source="verl#1136",
+        severity="warning",
         title=Text(
-            "固定大小的 micro-batch：组数 × 个数 × 大小 = 一步", "Fixed micro-batches: ranks x count x size is the step"
+            "固定大小的 micro-batch：各数据并行组分到同样多的样本",
+            "Fixed micro-batches: each data-parallel rank has the same number of samples",
         ),
         why=Text(
-            "等式不成立时，梯度会悄悄按错误的系数缩放。按 token 装箱时不要求，那时损失除以真实的个数。",
-            "When the identity fails, gradients are scaled by a wrong factor without a word. Packing by tokens does "
-            "not "
-            "ask for it: there the loss divides by the true count.",
+            "有的实现因此悄悄用错误的系数缩放梯度。这里损失除以真实的个数，结果没有错，只是样本少的组在空算。",
+            "Other trainers then scale gradients by a wrong factor without a word. Here the loss divides by the true "
+            "count, so nothing is wrong but the time of the ranks that have fewer.",
         ),
         cfg=batch.check_equal_shares,
     ),
@@ -98,10 +102,11 @@ RULES = (
         id="micro-batches",
         row=24,
         source="verl#833, verl#405",
+        severity="warning",
         title=Text("固定大小的 micro-batch 能整除一个组的样本", "Fixed micro-batches divide the samples of a rank"),
         why=Text(
-            "最后一个 micro-batch 不满时，有的实现会得到 NaN。",
-            "With an incomplete last micro-batch some trainers end in NaN.",
+            "有的实现会因最后一个不满的 micro-batch 得到 NaN；这里只是多算一个小的。",
+            "Other trainers end in NaN over an incomplete last micro-batch; here it is computed as a small one.",
         ),
         cfg=batch.check_micro_batches,
     ),
@@ -132,10 +137,12 @@ RULES = (
         id="one-micro-batch",
         row=27,
         source="OpenRLHF#584",
+        severity="warning",
         title=Text("每组至少够一个固定大小的 micro-batch", "Each rank fills one micro-batch of fixed size"),
         why=Text(
-            "全局批小于 micro-batch × 组数时，梯度累积的次数是 0。",
-            "When the global batch is below micro-batch x ranks, gradient accumulation has 0 steps.",
+            "有的实现此时梯度累积的次数是 0，无法启动；这里每组只有一个不满的 micro-batch。",
+            "Other trainers then have 0 steps of gradient accumulation and do not start; here each rank has one that "
+            "is not full.",
         ),
         cfg=batch.check_one_micro_batch,
     ),
