@@ -1,4 +1,4 @@
-"""``{lab}`` and ``{recipe}``: read an experiment, check it while the page is read, return its nodes.
+"""``{lab}`` and ``{recipe}``: read an experiment, check it while the page is read, return its node.
 
 Both take the choices as YAML, inline or in a file. ``lab`` is live in the browser; ``recipe`` stands still, and takes
 the id of a recipe too.
@@ -19,11 +19,6 @@ from sphinx_slime_lab.checking import Checked, Problem, check
 from sphinx_slime_lab.domain import slime_domain
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.messages import tell, warn
-from sphinx_slime_lab.render import parts
-from sphinx_slime_lab.render.lessons import lessons
-from sphinx_slime_lab.render.provenance import provenance
-from sphinx_slime_lab.render.run import run_steps
-from sphinx_slime_lab.render.tour import tour
 from sphinx_slime_lab.source import Source, SourceError, from_file, inline, names_file
 from sphinx_slime_lab.workbench import Experiment, Workbench, workbench_of
 
@@ -89,7 +84,7 @@ class ExperimentDirective(SphinxDirective):
         return problems
 
     def build(self, bench: Workbench, checked: Checked) -> Sequence[nodes.Node]:
-        """Return the nodes of a usable experiment."""
+        """Return the node of a usable experiment; ``filling`` gives it its parts while the page is written."""
         experiment = checked.experiment
         assert experiment is not None
         name = self.options.get("name", "")
@@ -102,18 +97,9 @@ class ExperimentDirective(SphinxDirective):
         node["support_smartquotes"] = False
         self.set_source_info(node)
         self.register(node, name, uid, title)
-        docname = self.env.docname
+        node["has_tour"] = "tour" in self.options
+        node["docname"] = self.env.docname
         self.note_experiment(experiment, uid, title, node["ids"][-1])
-        node += ours.lab_caption("", "", nodes.strong("", title))
-        if "tour" in self.options:
-            node += tour(bench, uid)
-        node += parts.live(bench, experiment, uid, docname)
-        if self.interactive:
-            node += lessons(bench, experiment, uid)
-        node += parts.choices(bench, experiment, docname)
-        node += parts.files(bench, experiment, uid, docname)
-        node += run_steps(bench, experiment)
-        node += provenance(bench, experiment)
         return [node]
 
     def title(self, bench: Workbench, state: dict[str, Any]) -> str:

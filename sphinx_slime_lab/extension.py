@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sphinx_slime_lab import __version__, assets, config, mathml, nodes, theme_words, twins, workbench
 from sphinx_slime_lab.directives import LabDirective, RecipeDirective
 from sphinx_slime_lab.domain import SlimeDomain, keep_undocumented
+from sphinx_slime_lab.filling import FillExperiments
 from sphinx_slime_lab.languages import add_language_link
 from sphinx_slime_lab.reference import DIRECTIVES
 from sphinx_slime_lab.roles import FactRole
@@ -30,6 +31,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_role_to_domain("slime", "fact", FactRole())
     app.add_search_language(ChineseBigrams)
     mathml.register(app)
+    app.add_post_transform(FillExperiments)
     app.connect("builder-inited", workbench.open_workbench)
     app.connect("builder-inited", assets.add_static_folder)
     app.connect("builder-inited", theme_words.add_theme_words)
@@ -41,4 +43,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("html-page-context", add_language_link)
     app.config.templates_path = [*app.config.templates_path, str(assets.PACKAGE / "templates")]
     # Raise env_version whenever the shape of the domain's data or of the nodes changes.
-    return {"version": __version__, "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": __version__, "env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sphinx_slime_lab.locale import Language, word
 from sphinx_slime_lab.render.figure import Figure
 
-WIDTH, HEIGHT = 440, 168
+WIDTH, HEIGHT, LOW = 440, 168, 94
 TOP, HIGH, CELL = 26, 62, 26
 DRAFTED = 3
 """Draft tokens that are drawn; an ellipsis stands for more."""
@@ -52,7 +52,8 @@ def draw(serving: Serving, language: Language) -> Figure:
         name for name, on in (("PD", serving.pd), ("HiCache", serving.hicache), ("EAGLE", serving.speculative)) if on
     ]
     title = word(language, "serve_title", parts=" + ".join(parts) or word(language, "serve_plain"))
-    figure = Figure(WIDTH, HEIGHT, title, " ".join(serving.phases(language)))
+    height = HEIGHT if serving.hicache or serving.speculative else LOW
+    figure = Figure(WIDTH, height, title, " ".join(serving.phases(language)))
     _pools(figure, serving, language)
     _caches(figure, serving, language)
     _tokens(figure, serving, language)
@@ -70,20 +71,20 @@ def _pools(figure: Figure, serving: Serving, language: Language) -> None:
         figure.text("label", 330, TOP - 8, "decode")
         return
     figure.phase = "p0"
-    figure.box("prefill", 4, TOP, 140, HIGH)
+    figure.box("prefill", 4, TOP, 136, HIGH)
     figure.text("label", 74, TOP - 8, "prefill")
     figure.phase = "p1"
-    figure.arrow("kv", 150, TOP + HIGH // 2, 230, TOP + HIGH // 2, "KV")
-    figure.text("small", 190, TOP + HIGH // 2 + 18, "Mooncake · RDMA")
+    figure.arrow("kv", 146, TOP + HIGH // 2, 236, TOP + HIGH // 2, "KV")
+    figure.text("small", 191, TOP + HIGH // 2 + 18, "Mooncake · RDMA")
     figure.phase = " ".join(f"p{at}" for at in range(2, len(serving.phases(language))))
-    figure.box("decode", 236, TOP, WIDTH - 240, HIGH)
+    figure.box("decode", 242, TOP, WIDTH - 246, HIGH)
     figure.text("label", 338, TOP - 8, "decode")
 
 
 def _caches(figure: Figure, serving: Serving, language: Language) -> None:
     """The prefix cache on the GPU, and the host's tier below it: under PD it belongs to prefill alone."""
     figure.phase = "p0"
-    figure.box("cache", 16, TOP + 16, 116, 30, word(language, "serve_gpu_cache"))
+    figure.box("cache", 12, TOP + 16, 120, 30, word(language, "serve_gpu_cache"))
     if not serving.hicache:
         return
     figure.line("host", 74, TOP + HIGH + 4, 74, TOP + HIGH + 14)

@@ -25,7 +25,8 @@ def draw(layout: Layout, uid: str, language: Language) -> str:
     """Return the whole ``svg`` element, with a title and a description under ids that no other picture has."""
     title, description = f"{uid}-picture-title", f"{uid}-picture-description"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="sl-pools-{pools(layout)}" '
+        f'viewBox="0 0 {layout.width} {layout.height}" '
         f'width="{layout.width * 5 // 4}" height="{layout.height * 5 // 4}" '
         f'role="img" aria-labelledby="{title} {description}">',
         f'<title id="{title}">{escape(layout.title.get(language))}</title>',
@@ -33,6 +34,11 @@ def draw(layout: Layout, uid: str, language: Language) -> str:
     ]
     parts += [element(mark) for shape in layout.shapes for mark in marks(shape, language)]
     return "\n".join([*parts, "</svg>\n"])
+
+
+def pools(layout: Layout) -> int:
+    """Return how many pools stand side by side: two need larger letters on a narrow screen."""
+    return sum("pool" in shape.cls.split() for shape in layout.shapes)
 
 
 def marks(shape: Shape, language: Language) -> list[Mark]:

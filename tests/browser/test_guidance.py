@@ -94,6 +94,10 @@ def test_run_steps_have_the_numbers_of_the_experiment(reader: Visit) -> None:
 def test_a_line_explains_itself_outside_the_copied_text(reader: Visit) -> None:
     """Reason, choice, rule and source stand beside the text, never in it."""
     page = reader.open()
+    whole = page.locator('[data-file="experiment.sh"] .slime-lab__all')
+    expect(whole).to_have_attribute("aria-expanded", "false")
+    whole.click()
+    expect(whole).to_have_text(reader.word("lines_less"))
     page.locator(".slime-lab__row[data-why]", has_text="--actor-num-nodes").hover()
     reason = page.locator('[data-file="experiment.sh"] .slime-lab__reason')
     for text in ("--actor-num-nodes 1", "P01", "recipes/", page.locator('[data-field="nodes"] label').inner_text()):
@@ -148,3 +152,49 @@ def test_print_and_reduced_motion(reader: Visit) -> None:
     reader.choose("model", "tiny")
     running = page.evaluate("document.getAnimations().filter((one) => one.effect.target.closest('.slime-lab')).length")
     assert running == 0
+
+
+def test_pictures_follow_the_choices_and_a_round_is_played(reader: Visit) -> None:
+    """One schedule and one way of serving are drawn; playing moves through the phases, changes nothing, and ends."""
+    page = reader.open()
+    page.clock.install()
+    page.locator("[data-part=lessons] > summary").click()
+    rounds = page.locator("[data-part=round]")
+    before = reader.choices()
+    for at in (0, 1):
+        block = rounds.nth(at)
+        expect(block.locator("svg:visible")).to_have_count(1)
+        block.get_by_role("button", name=reader.word("round_play")).click()
+        expect(block.locator("li[data-now]")).to_have_count(1)
+        expect(block).to_have_attribute("data-phase", "0")
+        page.clock.run_for(2_100)
+        expect(block).to_have_attribute("data-phase", "1")
+        page.clock.run_for(20_000)
+        assert block.get_attribute("data-phase") is None
+        expect(block.get_by_role("button", name=reader.word("round_play"))).to_be_visible()
+    assert reader.choices() == before
+    block.get_by_role("button", name=reader.word("round_play")).click()
+    titles = []
+    for field in ("speculative", "hicache"):
+        reader.field(field).locator("input").check()
+        titles.append(block.locator("svg:visible title").text_content())
+        assert block.get_attribute("data-phase") is None, "an edit ends the playing"
+    assert titles == [reader.word("serve_title", parts=parts) for parts in ("EAGLE", "HiCache + EAGLE")]
+    reader.choose("correction", "icepop")
+    expect(page.locator("[data-part=lessons]")).to_contain_text(
+        reader.word("weight_icepop", low="0.5", high="2", q="0.1", p="0.4", ratio="4", weight="0")
+    )
+
+
+def test_a_round_under_reduced_motion(reader: Visit) -> None:
+    """Nothing moves by itself: each press shows the next phase."""
+    page = reader.open()
+    page.clock.install()
+    page.emulate_media(reduced_motion="reduce")
+    page.locator("[data-part=lessons] > summary").click()
+    block = page.locator("[data-part=round]").first
+    button = block.get_by_role("button", name=reader.word("round_play"))
+    for phase in ("0", "1", "2", None):
+        button.click()
+        page.clock.run_for(10_000)
+        assert block.get_attribute("data-phase") == phase

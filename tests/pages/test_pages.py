@@ -66,3 +66,17 @@ def digests(folder: Path) -> dict[str, str]:
         for path in files
         if path.name != ".buildinfo"
     }
+
+
+def test_the_language_link_keeps_the_place(context: Callable[..., BrowserContext], address: str) -> None:
+    """A heading, whose id differs by language, leads to the same heading; a shared experiment travels along."""
+    page, problems = watched(context(), address)
+    page.goto(f"{address}/en/get_started/tutorial.html#the-loop-that-you-are-building")
+    page.locator("a.slime-language").click()
+    page.wait_for_url("**/zh/get_started/tutorial.html#tutorial-loop")
+    assert page.locator("#tutorial-loop").count() == 1
+    page.goto(f"{address}/zh/index.html#lab=1;laptop")
+    page.locator("a.slime-language").click()
+    page.wait_for_url("**/en/index.html#lab=1;laptop")
+    assert page.locator('[data-field="model"] input:checked').get_attribute("value") == "tiny"
+    assert problems == []

@@ -1,8 +1,9 @@
 // @ts-check
 /** The text of one generated file, line by line: changed lines flash, each flag tells why it is there. */
-import { h, setText } from "./dom.js";
+import { fill, h, setText, show } from "./dom.js";
 import { highlight } from "./highlight.js";
 
+const LONG = 40;
 const ARGUMENTS = "recipes/experiment/arguments.yaml";
 
 /**
@@ -28,6 +29,18 @@ export function createCode(element, name, context) {
   /** @type {HTMLElement|null} */
   let chosen = null;
   let recipe = "";
+  let isWhole = false;
+  const more = h("button", { type: "button", class: "slime-lab__button slime-lab__all", onclick: () => clip(isWhole) }, "");
+
+  /** A long text shows its beginning, and the rest on demand. @param {boolean} isClipped */
+  function clip(isClipped) {
+    isWhole = !isClipped;
+    const isLong = lines.length > LONG;
+    block.classList.toggle("slime-lab__code--clipped", isLong && isClipped);
+    show(more, isLong);
+    more.setAttribute("aria-expanded", String(isWhole));
+    setText(more, isWhole ? words.lines_less : fill(words.lines_all, { count: lines.length }));
+  }
 
   /** @param {string} line @param {boolean} changed */
   const createRow = (line, changed) => {
@@ -64,17 +77,19 @@ export function createCode(element, name, context) {
     const at = chosen ? known.indexOf(chosen) + way : way > 0 ? 0 : known.length - 1;
     const row = known[Math.min(Math.max(at, 0), known.length - 1)];
     choose(row);
+    clip(false);
     row.scrollIntoView({ block: "nearest" });
   });
 
   return {
-    element: block,
+    element: h("div", {}, block, more),
     reason,
     /** @param {string} text @param {any} now */
     update(text, now) {
       const wanted = text.replace(/\n$/, "").split("\n");
       rows = replaceRows(pre, rows, lines, wanted, createRow);
       lines = wanted;
+      clip(!isWhole);
       if (!shell) return;
       recipe = now.facts.recipe_path;
       reasons = new Map([...now.environment, ...now.arguments].map((one) => [one.text, one]));

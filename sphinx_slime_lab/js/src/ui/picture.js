@@ -15,7 +15,10 @@ const HEAD_WIDTH = 5;
 export function drawPicture(layout, uid, language) {
   const title = `${uid}-picture-title`;
   const description = `${uid}-picture-description`;
+  // Two pools side by side need larger letters on a narrow screen.
+  const pools = layout.shapes.filter((/** @type {any} */ shape) => shape.cls.split(" ").includes("pool"));
   const frame = {
+    class: `sl-pools-${pools.length}`,
     viewBox: `0 0 ${layout.width} ${layout.height}`,
     width: Math.floor((layout.width * 5) / 4),
     height: Math.floor((layout.height * 5) / 4),
