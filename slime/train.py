@@ -28,7 +28,7 @@ def main(words: Sequence[str]) -> int:
     try:
         inputs, planned = read_inputs(words, recipe_dimensions)
         if inputs.config.dry_run:
-            return show_dry_run(inputs.config, planned)
+            return show_dry_run(inputs.config, planned, recipe_words)
         check(inputs, planned)
     except HelpRequested as request:
         print(request)
@@ -56,6 +56,19 @@ def check(inputs: Inputs, planned: Sequence[Problem] = ()) -> None:
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         raise ConfigError(errors)
+
+
+def recipe_words(recipe: str) -> Mapping[str, Sequence[str]]:
+    """The flags that the shell of a recipe gives, with their words; a recipe that there is not has none."""
+    from slime.experiment.argument_table import launcher_lines
+    from slime.experiment.catalog import load_catalog
+
+    catalog = load_catalog()
+    if recipe not in catalog.facts.launch:
+        return {}
+    return {
+        line.flag: line.values for line in launcher_lines(catalog.tables, catalog.sanitise({"model": recipe}).state)
+    }
 
 
 def recipe_dimensions(recipe: str) -> Mapping[str, Any]:

@@ -82,8 +82,16 @@ def read_inputs(words: Sequence[str], dimensions_of: DimensionsOf | None = None)
     return Inputs(config, dimensions), planned
 
 
-def show_dry_run(config: Config, planned: Sequence[Problem] = ()) -> int:
+RecipeWords = Callable[[str], Mapping[str, Sequence[str]]]
+
+
+def show_dry_run(config: Config, planned: Sequence[Problem] = (), words_of: RecipeWords | None = None) -> int:
     """Print the dry run, write ``--dry-run-json``, return the exit status: 2 when something is not run yet, else 0.
+
+    Args:
+        config: the run.
+        planned: what it asks for that is not run yet.
+        words_of: gives the flags of a recipe with their words.
 
     Raises:
         ConfigError: a rule of the flags is broken, the groups of engines do not add up, or the file cannot be written.
@@ -93,7 +101,7 @@ def show_dry_run(config: Config, planned: Sequence[Problem] = ()) -> int:
     if wrong:
         raise ConfigError([*wrong, *planned])
     planned = [*planned, *errors]
-    document = dry_run(config, planned)
+    document = dry_run(config, planned, words_of(config.recipe) if words_of and config.recipe else None)
     print(render_dry_run(document))
     if config.dry_run_json is not None:
         write_dry_run(document, config.dry_run_json)

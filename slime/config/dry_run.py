@@ -10,24 +10,30 @@ from typing import Any
 
 from slime.config.config import REGISTRY, Config
 from slime.config.errors import ConfigError, Problem
+from slime.config.flags import Flag
 from slime.config.layout import Device, devices, processes
 from slime.config.validate import validate
+from slime.config.values import ValueProblem, from_texts
 
 SCHEMA = 2
 
 
-def dry_run(config: Config, planned: Sequence[Problem] = ()) -> dict[str, Any]:
+def dry_run(
+    config: Config, planned: Sequence[Problem] = (), recipe: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Any]:
     """The resolved configuration, processes, devices and derived numbers of a run, JSON-ready.
 
     Args:
         config: the resolved configuration.
         planned: what it asks for that the runtime does not run yet.
+        recipe: flags with their words as the recipe of ``--recipe`` has them, for the origins.
 
     Returns:
         ``configuration`` maps each flag to ``{"value", "origin"}``, where the origin is ``default``, ``derived``,
-        ``command line`` or ``FILE:LINE``; ``processes`` lists kinds with their count and GPUs each; ``devices`` has one
-        entry a GPU (on a CPU: a process slot) with its node, the train rank with its coordinates, and the engine;
-        ``derived`` holds numbers; ``planned`` what is not run yet; ``warnings`` what is legal but odd.
+        ``command line`` or ``FILE:LINE``, the last two with ``, as in recipe ID`` where the recipe has the same;
+        ``processes`` lists kinds with their count and GPUs each; ``devices`` has one entry a GPU (on a CPU: a process
+        slot) with its node, the train rank with its coordinates, and the engine; ``derived`` holds numbers;
+        ``planned`` what is not run yet; ``warnings`` what is legal but odd.
 
     Raises:
         ConfigError: the groups of engines do not add up.
@@ -35,7 +41,7 @@ def dry_run(config: Config, planned: Sequence[Problem] = ()) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "configuration": {
-            one.name: {"value": _plain(getattr(config, one.field)), "origin": config.origins.get(one.field, "default")}
+            one.name: {"value": _plain(getattr(config, one.field)), "origin": _origin(config, one, recipe or {})}
             for one in REGISTRY.values()
         },
         "processes": [asdict(item) for item in processes(config)],
@@ -44,6 +50,17 @@ def dry_run(config: Config, planned: Sequence[Problem] = ()) -> dict[str, Any]:
         "planned": [problem.message for problem in planned],
         "warnings": [str(problem) for problem in validate(config) if problem.severity == "warning"],
     }
+
+
+def _origin(config: Config, one: Flag, recipe: Mapping[str, Sequence[str]]) -> str:
+    origin = config.origins.get(one.field, "default")
+    if origin in ("default", "derived") or one.name not in recipe:
+        return origin
+    try:
+        same = from_texts(one, recipe[one.name] or ["true"]) == getattr(config, one.field)
+    except ValueProblem:  # a path, which the recipe leaves to the shell
+        same = False
+    return f"{origin}, as in recipe {config.recipe}" if same else origin
 
 
 def device_entry(item: Device) -> dict[str, Any]:

@@ -66,7 +66,11 @@ def test_the_layout_of_every_recipe(tmp_path: Path, recipe: str) -> None:
     assert [item["train_rank"] for item in devices] == list(range(gpus))
     assert {item["engine"] for item in devices} == set(range(engines))
     assert max(item["data_rank"] for item in devices) == copies - 1
-    assert document["configuration"]["--recipe"] == {"value": recipe, "origin": "command line"}
+    settings = document["configuration"]
+    assert settings["--recipe"] == {"value": recipe, "origin": f"command line, as in recipe {recipe}"}
+    assert settings["--lr"]["origin"] == f"command line, as in recipe {recipe}"
+    assert settings["--hf-checkpoint"]["origin"] == "command line"
+    assert settings["--rollout-max-context-len"]["origin"] in ("default", "derived")
     if document["planned"]:
         assert status == 2
         assert f"not run yet: {len(document['planned'])} settings" in out
@@ -75,8 +79,11 @@ def test_the_layout_of_every_recipe(tmp_path: Path, recipe: str) -> None:
         assert (status, err) == (0, "")
 
 
-def test_the_smallest_recipe_runs_as_a_whole(tmp_path: Path) -> None:
-    assert dry_run(tmp_path, shell_arguments(tmp_path, model="tiny"))[3]["planned"] == []
+def test_the_smallest_recipe_runs_as_a_whole_and_a_change_of_it_is_no_longer_the_recipes(tmp_path: Path) -> None:
+    words = shell_arguments(tmp_path, model="tiny")
+    document = dry_run(tmp_path, [*words, "--num-rollout", "7"])[3]
+    assert document["planned"] == []
+    assert document["configuration"]["--num-rollout"] == {"value": 7, "origin": "command line"}
 
 
 def test_prefill_and_decode_come_from_the_file_that_the_shell_writes(tmp_path: Path) -> None:
