@@ -65,7 +65,6 @@ MEGATRON_FIELDS: Mapping[str, tuple[str, ...]] = {
     "--mtp-num-layers": (f"{_T}.mtp_num_layers",),
     "--mtp-loss-scaling-factor": (f"{_T}.mtp_loss_scaling_factor",),
     "--deterministic-mode": (f"{_T}.deterministic_mode",),
-    "--calculate-per-token-loss": (f"{_T}.calculate_per_token_loss",),
     # kernels
     "--overlap-grad-reduce": (f"{_D}.overlap_grad_reduce",),
     "--overlap-param-gather": (f"{_O}.overlap_param_gather", f"{_D}.overlap_param_gather"),

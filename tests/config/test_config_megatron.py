@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from slime.config import REGISTRY
 from slime.config.underneath import MEGATRON_FIELDS, NO_MEGATRON_FIELD
 
+BACKEND = Path(__file__).parents[2] / "slime" / "megatron"
 MEGATRON_FLAGS = {name for name, one in REGISTRY.items() if one.source == "megatron"}
 
 
@@ -24,6 +27,23 @@ def test_the_registry_carries_the_fields() -> None:
     assert REGISTRY["--lr"].sets == ("OptimizerConfig.lr",)
     assert REGISTRY["--fp8-format"].sets == ("TransformerConfig.fp8",)
     assert REGISTRY["--rollout-batch-size"].sets == ()
+
+
+def test_the_trainer_sets_the_field_of_every_flag_that_runs() -> None:
+    """By name, in a call or a mapping of the backend; a flag with one legal value may leave Megatron's default."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in BACKEND.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    set_by_name = {node.arg for node in nodes if isinstance(node, ast.keyword)}
+    set_by_name |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    missing = {
+        name: field
+        for name, fields in MEGATRON_FIELDS.items()
+        for field in fields
+        if REGISTRY[name].runs
+        and len(REGISTRY[name].only or ("any", "value")) > 1
+        and field.partition(".")[2] not in set_by_name
+    }
+    assert missing == {}
 
 
 @pytest.mark.runtime
