@@ -167,8 +167,8 @@ def _parse(answer: Any, url: str, top: int) -> Generation:
             None,
             False,
         )
-    ids, values = likeliest[..., 1].astype(np.int32), likeliest[..., 0].astype(np.float32)
-    return replace(plain, top_token_ids=ids, top_log_probs=values)
+    top_ids, values = likeliest[..., 1].astype(np.int32), likeliest[..., 0].astype(np.float32)
+    return replace(plain, top_token_ids=top_ids, top_log_probs=values)
 
 
 def _counters(meta: dict[str, Any]) -> dict[str, Any]:
