@@ -32,6 +32,7 @@ TWINS = {
     "choices.json": "data_choices",
     "presets.json": "data_presets",
     "rules.json": "data_rules",
+    "memory.json": "data_memory",
     "arguments.json": "data_arguments",
     "flags.json": "data_flags",
     "recipes.json": "data_recipes",
@@ -70,6 +71,8 @@ def data_files(bench: Workbench) -> Iterator[tuple[str, Any]]:
     yield "choices.json", [{**plain(choice), "default_now": bench.defaults[choice.name]} for choice in tables.fields]
     yield "presets.json", [{**plain(one), "choices": catalog.preset(one.id)} for one in tables.presets]
     yield "rules.json", [plain(rule) for rule in tables.rules]
+    starts = {recipe: catalog.sanitise({"model": recipe}).state for recipe in bench.facts.launch}
+    yield "memory.json", {recipe: [asdict(one) for one in catalog.memory(state)] for recipe, state in starts.items()}
     yield (
         "arguments.json",
         {

@@ -37,6 +37,8 @@ def test_files_have_the_data(site: Built) -> None:
     assert rule["docs"] == "rule-e01" and rule["examples"]["bad"][0] == {"model": "glm-4.7", "nodes": 3}
     presets = {one["id"]: one["choices"] for one in read(site, "presets.json")}
     assert presets["laptop"] == catalog.preset("laptop")
+    weights = next(row for row in read(site, "memory.json")["tiny"][0]["rows"] if row["id"] == "weights")
+    assert weights["cells"] == [{"amount": 4 * 426_752, "text": "1.7 MB"}]
     assert len(read(site, "flags.json")) == len(REGISTRY)
     recipe = read(site, "recipes/glm-4.7.json")
     assert recipe["launch"]["parallel"]["tp"] == recipe["facts"]["tp"] == 8
