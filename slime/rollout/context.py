@@ -88,6 +88,8 @@ class GenerationContext:
         sample.append_response_tokens(ids, trainable=False, text=self.decode(ids))
 
     def _template(self) -> ChatTemplate:
+        if self.tokenizer is None:
+            raise RolloutError("messages are rendered by a tokenizer's chat template: name one with --hf-checkpoint.")
         return ChatTemplate(self.tokenizer, self._config.apply_chat_template_kwargs, self._runner.text.stop_token_ids)
 
     def response_text(self, answer: Generation) -> str:

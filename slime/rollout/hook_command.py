@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from slime.config import REGISTRY, Config
-from slime.rollout.errors import SetupError
+from slime.rollout.errors import RolloutError, SetupError
 from slime.rollout.hook import Hook
 from slime.rollout.hook_call import HookFunction
 from slime.rollout.hook_trial import Trial
@@ -92,7 +92,7 @@ def _check(args: argparse.Namespace) -> int:
     for hook, path in wanted:
         try:
             print(f"ok  {hook.flag} {path}: {trial.run(HookFunction(hook, path, args.hook_timeout))}")
-        except (SetupError, ValueError) as error:
+        except (SetupError, RolloutError, ValueError) as error:
             failed += 1
             print(f"no  {error}", file=sys.stderr)
     print(f"slime hooks check: {len(wanted) - failed} of {len(wanted)} hooks fit")

@@ -14,6 +14,7 @@ from slime.data.sample import Sample, Status
 from slime.data.source import PromptSource
 from slime.rewards.pool import GraderPool
 from slime.rollout.client import Generation, SamplingParams
+from slime.rollout.context import current
 from slime.rollout.errors import RolloutError
 from slime.rollout.filters import (
     DynamicFilterOutput,
@@ -196,6 +197,33 @@ def test_with_partial_rollout_the_next_round_continues_it(grader: GraderPool, ma
             assert sample.loss_mask == expected
         else:
             assert sample.weight_versions == ["1"] and before[-1] == EOS
+
+
+async def begins_again(args: Any, sample: Sample, sampling_params: dict[str, Any]) -> Sample:
+    context = current()
+    return context.append(sample, await context.generate(sample, sample.tokens, sampling_params))
+
+
+async def goes_on(args: Any, sample: Sample, sampling_params: dict[str, Any]) -> Sample:
+    return await begins_again(args, sample, sampling_params)
+
+
+goes_on.resumes = True  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("name", "versions"), [("begins_again", ["2"]), ("goes_on", ["1", "2"])])
+def test_a_generation_function_says_whether_it_can_go_on(grader: GraderPool, name: str, versions: list[str]) -> None:
+    source = PromptSource(dataset(), 4)
+    flags = {"partial_rollout": True, "custom_generate_function_path": f"{__name__}.{name}"}
+    oversampled(grader, source, Slow(Bigram(), "1"), **flags)
+    waiting = [sample for group in source.buffer.groups for sample in group]
+    aborted = {sample.index for sample in waiting if sample.status is Status.ABORTED and sample.response_length}
+    assert aborted
+    output = oversampled(grader, source, BigramClient(Bigram(), "2"), **flags)
+    continued = [sample for sample in flat(output) if sample.index in aborted]
+    assert continued and all(sample.weight_versions == versions for sample in continued)
+    for sample in continued:
+        sample.check()
 
 
 def test_whole_groups_beyond_the_round_are_kept_for_the_next(grader: GraderPool) -> None:
