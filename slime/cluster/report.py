@@ -47,7 +47,7 @@ def report(address: str, paths: dict[str, str]) -> dict[str, Any]:
     nodes = [node for node in ray.nodes() if node["Alive"]]
     ask = ray.remote(num_cpus=0, max_retries=0)(fingerprints)
     answers = {
-        node["NodeManagerHostname"] + f" ({node['NodeManagerAddress']})": ask.options(
+        f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {node['NodeID'][:6]})": ask.options(
             scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         ).remote(paths)
         for node in nodes
