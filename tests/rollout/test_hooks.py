@@ -294,7 +294,7 @@ def test_the_command_checks_and_lists(write: Write, capsys: pytest.CaptureFixtur
     assert "it must be `async def`" in capsys.readouterr().err
     assert slime("check") == 2
     agent = "examples.multi_turn_tools.agent:generate"
-    assert slime("check", "--custom-generate-function-path", agent) == 1
+    assert slime("check", "--custom-generate-function-path", agent, "--response", "calc(1+1)") == 1
     assert "name one with --hf-checkpoint" in capsys.readouterr().err
     assert slime("list", "--json") == 0
     assert [one["name"] for one in json.loads(capsys.readouterr().out)] == [hook.name for hook in HOOKS]
