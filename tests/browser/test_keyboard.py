@@ -84,7 +84,7 @@ def test_a_whole_experiment_by_keyboard(reader: Visit) -> None:
     keys.choose("layout", "separate")
     keys.type("rollout", "4")
     keys.button("next")
-    keys.choose("precision", "fp8")
+    keys.choose("kv", "fp8")
     keys.button("next")
     keys.choose("correction", "icepop")
     keys.button("next")
@@ -93,7 +93,7 @@ def test_a_whole_experiment_by_keyboard(reader: Visit) -> None:
     keys.button("next")
     keys.type("save", "/data/by-keyboard")
     finished = {
-        "model": "glm-4-9b", "layout": "separate", "rollout": 4, "precision": "fp8", "correction": "icepop",
+        "model": "glm-4-9b", "layout": "separate", "rollout": 4, "kv": "fp8", "correction": "icepop",
         "hicache": True, "concurrency": 64, "save": "/data/by-keyboard",
     }  # fmt: skip
     assert {name: reader.choices()[name] for name in finished} == finished

@@ -12,12 +12,24 @@ import { accounting, findings, ruleFindings } from "./validation.js";
 /** @typedef {import("./tables.js").State} State */
 /** @typedef {import("./validation.js").Finding} Finding */
 
+/** @type {WeakMap<State, {tables: Tables, result: ReturnType<typeof judge>}>} */
+const judged = new WeakMap();
+
 /**
- * Findings with the repairs that work, and the accounting.
+ * Findings with the repairs that work, and the accounting. A frozen state keeps its answer: files ask for it again.
  * @param {Tables} tables
  * @param {State} state
  */
 export function validate(tables, state) {
+  const known = judged.get(state);
+  if (known?.tables === tables) return known.result;
+  const result = judge(tables, state);
+  if (Object.isFrozen(state)) judged.set(state, { tables, result });
+  return result;
+}
+
+/** @param {Tables} tables @param {State} state */
+function judge(tables, state) {
   const plain = findings(tables, state);
   const names = namesOf(tables, state);
   return {

@@ -15,9 +15,12 @@ export function createLive(section, context, actions) {
   foldable(figure, context);
   const totals = createTotals(/** @type {HTMLElement} */ (section.querySelector("[data-part=totals] ul")), context);
   const findings = createFindings(/** @type {HTMLElement} */ (section.querySelector("[data-part=findings]")), context, actions);
+  let drawn = "";
   return {
     update(/** @type {any} */ now) {
-      figure.replaceChildren(drawPicture(now.layout, context.page.uid, context.language));
+      const wanted = JSON.stringify(now.layout);
+      if (wanted !== drawn) figure.replaceChildren(drawPicture(now.layout, context.page.uid, context.language));
+      drawn = wanted;
       totals(now);
       findings(now);
     },
