@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from docutils import nodes
 
 from slime.config.preflight import RULES
-from slime.config.preflight.examples import Example, load_examples
+from slime.config.preflight.registry import Example, load_examples
 from slime.config.rule import Rule
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.reference.base import ReferenceDirective, entries, entry, facts

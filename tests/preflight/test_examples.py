@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slime.config.preflight import RULES
-from slime.config.preflight.examples import load_examples
+from slime.config.preflight.registry import load_examples
 
 from .write_examples import examples
 

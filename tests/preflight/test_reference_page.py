@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slime.config.preflight import RULES
-from slime.config.preflight.examples import load_examples
+from slime.config.preflight.registry import load_examples
 from sphinx_slime_lab.testing import site_builder
 
 ROOTS = Path(__file__).parent / "roots"

@@ -16,7 +16,7 @@ from typing import Any
 
 from slime.config import Config
 from slime.config.preflight import RULES
-from slime.config.preflight.examples import FILE
+from slime.config.preflight.registry import EXAMPLES
 from slime.config.rule import Finding, Rule
 
 from .bench import Bench
@@ -79,4 +79,4 @@ if __name__ == "__main__":
             for one in make():
                 print(f"{one['severity']}: [{one['level']} {name}] {one['message']}\n    -> {one['hint']}")
     else:
-        FILE.write_text(json.dumps(examples(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        EXAMPLES.write_text(json.dumps(examples(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

@@ -11,8 +11,8 @@ from slime.config.flags import Text
 from slime.config.preflight.inputs import Inputs
 from slime.config.preflight.machine import is_shared
 from slime.config.preflight.shards import checkpoint_bytes, checkpoint_elements
-from slime.config.preflight.sizes import size_text
 from slime.config.rule import Finding, Rule
+from slime.config.validate.arithmetic import size_text
 
 # FP32 weights and two FP32 moments, as a training checkpoint holds them.
 _BYTES_SAVED = 12

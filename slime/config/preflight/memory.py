@@ -9,8 +9,8 @@ from slime.config.flags import Text
 from slime.config.preflight.inputs import Inputs
 from slime.config.preflight.machine import SHARED_MEMORY, UNLIMITED
 from slime.config.preflight.shards import checkpoint_bytes, checkpoint_elements
-from slime.config.preflight.sizes import size_text
 from slime.config.rule import Finding, Rule
+from slime.config.validate.arithmetic import size_text
 
 # Per token of a sample: a token id and a log-probability of 4 bytes, a mask of 1.
 _BYTES_A_TOKEN = 9

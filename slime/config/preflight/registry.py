@@ -1,9 +1,12 @@
-"""All rules in one place: those with a number in its order, then the project's own."""
+"""All rules in one place: those with a number in its order, then the project's own; and one message of each."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import TypedDict
 
 from slime.config.preflight import (
     cluster,
@@ -62,3 +65,21 @@ RULES: tuple[Rule, ...] = _ordered(
         *declared.RULES,
     )
 )
+
+EXAMPLES = Path(__file__).with_name("examples.json")
+"""Made from the cases of the tests, which compare it with what the rules say."""
+
+
+class Example(TypedDict):
+    """What a rule said of something that it refuses."""
+
+    level: str
+    severity: str
+    message: str
+    hint: str
+
+
+def load_examples() -> dict[str, Example]:
+    """Rule id -> its example, for the reference page; a rule without checks has none."""
+    found: dict[str, Example] = json.loads(EXAMPLES.read_text(encoding="utf-8"))
+    return found

@@ -1,4 +1,4 @@
-"""Numbers in messages: nearest legal ones, and counts with their noun."""
+"""Numbers in messages: nearest legal ones, counts with their noun, bytes."""
 
 from __future__ import annotations
 
@@ -27,3 +27,13 @@ def nearest_divisors(number: int, value: int) -> str:
 def _divisors(number: int) -> list[int]:
     small = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
     return sorted({*small, *(number // one for one in small)})
+
+
+def size_text(count: float) -> str:
+    """Bytes for people: ``1536`` -> ``1.5 KiB``."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
