@@ -79,19 +79,20 @@ js: system
 
 # axe-core, which the accessibility tests inject into pages; without npm they say that they were skipped.
 node_modules/.installed: package.json
-	@if command -v npm >/dev/null; then npm install --no-package-lock --no-audit --no-fund --silent && touch $@; \
-	else echo "==> no npm here: the accessibility tests will be skipped" >&2; fi
+	@if ! command -v npm >/dev/null; then echo "==> no npm here: the accessibility tests will be skipped" >&2; \
+	elif npm install --no-package-lock --no-audit --no-fund --silent; then touch $@; \
+	else echo "==> npm could not fetch axe-core: the accessibility tests will be skipped" >&2; fi
 
 unit: $(VENV)/.dev $(VENV)/.runtime system
 	@echo "==> pytest"
 	$(PY) -m pytest --ignore tests/pages $(PYTEST_ARGS)
 
-# The built site itself: accessibility, strict policy, every width, reproducible builds. Takes long, so it stands apart.
+# The built site itself: accessibility, strict policy, every width, reproducible builds.
 pages: $(VENV)/.dev system node_modules/.installed
 	@echo "==> the site in a browser"
 	$(PY) -m pytest tests/pages $(PYTEST_ARGS)
 
-test: $(VENV)/.dev $(VENV)/.runtime system lint types imports js unit
+test: $(VENV)/.dev $(VENV)/.runtime system lint types imports js unit pages
 
 clean:
 	rm -rf _site build .pytest_cache .mypy_cache .ruff_cache
