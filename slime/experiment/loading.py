@@ -45,14 +45,14 @@ def load_tables(root: Path | None = None) -> Tables:
     base = default_root() if root is None else Path(root)
     facts = load_facts(base)
     folder = base / "experiment"
-    fields, place_fields = _read(folder / "fields.yaml", schema.FieldsFile)
-    transitions, place_transitions = _read(folder / "transitions.yaml", schema.TransitionsFile)
-    rules, place_rules = _read(folder / "rules.yaml", schema.RulesFile)
-    arguments, place_arguments = _read(folder / "arguments.yaml", schema.ArgumentsFile)
-    memory, place_memory = _read(folder / "memory.yaml", MemoryFile)
-    presets, place_presets = _read(folder / "presets.yaml", schema.PresetsFile)
-    links, place_links = _read(folder / "links.yaml", schema.LinksFile)
-    tour, place_tour = _read(folder / "tour.yaml", TourFile)
+    fields, place_fields = read_file(folder / "fields.yaml", schema.FieldsFile)
+    transitions, place_transitions = read_file(folder / "transitions.yaml", schema.TransitionsFile)
+    rules, place_rules = read_file(folder / "rules.yaml", schema.RulesFile)
+    arguments, place_arguments = read_file(folder / "arguments.yaml", schema.ArgumentsFile)
+    memory, place_memory = read_file(folder / "memory.yaml", MemoryFile)
+    presets, place_presets = read_file(folder / "presets.yaml", schema.PresetsFile)
+    links, place_links = read_file(folder / "links.yaml", schema.LinksFile)
+    tour, place_tour = read_file(folder / "tour.yaml", TourFile)
     choices = tuple(_with_values(choice, facts) for choice in fields.fields_)
     tables = Tables(
         facts=facts,
@@ -98,7 +98,8 @@ def _shown(path: Path) -> str:
     return f"recipes/experiment/{path.name}"
 
 
-def _read(path: Path, kind: type[_File]) -> tuple[_File, Place]:
+def read_file(path: Path, kind: type[_File]) -> tuple[_File, Place]:
+    """One file of ``recipes/experiment`` as ``kind``, and where its keys stand. Raises ``CatalogError``."""
     text = _text(path)
     try:
         data, lines = load_yaml_with_lines(text)

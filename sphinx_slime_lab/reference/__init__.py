@@ -2,6 +2,7 @@
 
     {slime:choices}                 every choice: values, limits, default, flags, sharing
     {slime:rules} error             the rules of one severity (error, note, planned), or all
+    {slime:coverage}                the known failures, and which rules find each
     {slime:flags}                   the runtime's flags, a table for each group
     {slime:facts} glm-4.7           dimensions, layout and training numbers of one recipe
     {slime:deviations} glm-4.7      values that depart from the source, each with its reason
@@ -36,11 +37,12 @@ from sphinx_slime_lab.reference.recipes import (
     RecipesDirective,
     SourcesDirective,
 )
-from sphinx_slime_lab.reference.rules import RulesDirective
+from sphinx_slime_lab.reference.rules import CoverageDirective, RulesDirective
 
 DIRECTIVES: dict[str, type[ReferenceDirective]] = {
     "choices": ChoicesDirective,
     "rules": RulesDirective,
+    "coverage": CoverageDirective,
     "flags": FlagsDirective,
     "facts": FactsDirective,
     "deviations": DeviationsDirective,

@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from docutils import nodes
 
+from slime.config.preflight import RULES as PREFLIGHT
+from slime.experiment.coverage import load_coverage
 from slime.experiment.messages import MESSAGES
 from slime.experiment.schema import Rule
 from slime.experiment.tables import Scalar
 from slime.experiment.validation import Finding
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.reference.base import ReferenceDirective, entries, entry, facts
-from sphinx_slime_lab.render.tables import code, reference, separated
+from sphinx_slime_lab.render.tables import Cell, code, reference, separated, table
 from sphinx_slime_lab.workbench import Workbench
 
 
@@ -85,6 +87,22 @@ class RulesDirective(ReferenceDirective):
                 *separated(changes),
             ]
             yield nodes.list_item("", nodes.paragraph("", "", *said))
+
+
+class CoverageDirective(ReferenceDirective):
+    """The known failures of real runs, each with the lab's rules that find it or the reason why none does."""
+
+    def tables(self, bench: Workbench, argument: str) -> Iterator[nodes.Node]:
+        """Yield one table; numbers and titles are those of ``slime check``."""
+        coverage = load_coverage(bench.tables.rules, bench.root)
+        titles = {rule.row: rule.title[bench.language] for rule in PREFLIGHT if rule.row is not None}
+        says = {reason.id: bench.text(reason.says) for reason in coverage.reasons}
+        rows: list[tuple[Cell, ...]] = []
+        for row in coverage.rows:
+            found = separated([reference("rule", rule, rule, self.env.docname) for rule in row.rules])
+            rows.append((str(row.row), titles[row.row], found if row.reason is None else says[row.reason]))
+        heads = [word(bench.language, key) for key in ("coverage_number", "coverage_failure", "coverage_rule")]
+        yield table(heads, rows, (8, 42, 50), "coverage")
 
 
 def flow(choices: Mapping[str, Scalar]) -> str:
