@@ -94,7 +94,7 @@ class _Lessons:
         ):
             for count, values in table.items():
                 drawn = numbers.bits(kind, count, self.language, is_assumed=values == ["auto"])
-                when = {field: values, "model": cuda}
+                when: When = {field: values, "model": cuda}
                 found.append(self.variant(when, drawn.node(f"{self.uid}-bits-{kind}-{count}")))
             # On a CPU trainer and engine compute in FP32.
             drawn = numbers.bits(kind, 32, self.language)
@@ -135,7 +135,7 @@ class _Lessons:
         for is_replayed in (False, True):
             drawn, says = numbers.routes(is_replayed, self.language)
             picture = drawn.node(f"{self.uid}-routes-{'replayed' if is_replayed else 'own'}")
-            when = {"r3": [is_replayed], "model": self.with_part("moe")}
+            when: When = {"r3": [is_replayed], "model": self.with_part("moe")}
             found.append(self.variant(when, picture, nodes.paragraph("", says)))
         found.append(self.variant({"sc": [True]}, self.says("lesson_sc")))
         found.append(self.variant({"deterministic": [True]}, self.says("lesson_deterministic")))
