@@ -43,7 +43,7 @@ ALGORITHMS: dict[str, list[str]] = {
         *("--use-score-centering", "--score-centering-top-k", "16", "--use-tis"),
         *("--disable-grpo-std-normalization", "--calculate-per-token-loss"),
     ],
-    "sft": [*ONE_ANSWER, "--loss-type", "sft_loss", "--rollout-function-path", SUPERVISED],
+    "sft": [*ONE_ANSWER, "--use-tis=false", "--loss-type", "sft_loss", "--rollout-function-path", SUPERVISED],
     # An answer alone in its group has advantage 0: the teacher is all that it learns from.
     "distillation": [*ONE_ANSWER, "--use-opd", "--opd-type", "megatron", "--opd-kl-coef", "1.0"],
 }
@@ -91,7 +91,9 @@ def prepare(folder: Path, seed: int, rounds: int, environment: dict[str, str], l
     with (folder / "conversations.jsonl").open("w", encoding="utf-8") as file:
         for row in rows:
             answer = {"role": "assistant", "content": f"\\boxed{{{row['label']}}}"}
-            file.write(json.dumps({"prompt": [{"role": "user", "content": row["prompt"]}, answer]}) + "\n")
+            # The label is not trained on: the shell names its column, and the launcher looks for it.
+            messages = [{"role": "user", "content": row["prompt"]}, answer]
+            file.write(json.dumps({"prompt": messages, "label": row["label"]}) + "\n")
     (folder / "ready").touch()
 
 
