@@ -58,7 +58,7 @@ def test_one_flag_with_all_that_is_known_of_it(words: list[str]) -> None:
 
 def test_the_default_of_the_system_underneath_is_told() -> None:
     text = " ".join(shown("--help", "--sglang-schedule-policy").split())
-    assert "planned; without it fcfs; sets ServerArgs.schedule_policy; from sglang 0.5.23" in text
+    assert "without it fcfs; sets ServerArgs.schedule_policy; from sglang 0.5.23" in text
 
 
 def test_a_word_finds_names_and_meanings() -> None:
