@@ -7,20 +7,6 @@ from slime.config.rule import Rule
 
 RULES = (
     Rule(
-        id="sequence-split-heads",
-        row=5,
-        source="verl#1226, verl#674",
-        title=Text("按头切分序列时整除注意力头", "A sequence that is split by heads divides the heads"),
-        why=Text(
-            "Ulysses 式的序列并行按注意力头交换数据，除不尽就挂起。",
-            "Sequence parallelism of the Ulysses kind trades heads between ranks and hangs when they do not divide.",
-        ),
-        absent=Text(
-            "训练端的上下文并行切分的是序列（zig-zag 或 all-gather），不切分头。",
-            "The trainer's context parallelism splits the sequence (zig-zag or all-gather), never the heads.",
-        ),
-    ),
-    Rule(
         id="one-padding-knob",
         row=7,
         source="",

@@ -45,6 +45,21 @@ RULES = (
         hf=divisions.check_fp8_blocks,
     ),
     Rule(
+        id="context-heads",
+        row=5,
+        source="verl#1226, verl#674",
+        title=Text(
+            "按头交换的上下文并行整除注意力头", "Context parallelism that trades heads divides the attention heads"
+        ),
+        why=Text(
+            "Ulysses 式的并行（--cp-comm-type a2a）用注意力头换序列片段，除不尽就断言失败或者挂起。"
+            "其余方式只切分序列。",
+            "Parallelism of the Ulysses kind (--cp-comm-type a2a) trades heads for parts of the sequence, and fails or "
+            "hangs when they do not divide. The other kinds split the sequence alone.",
+        ),
+        hf=divisions.check_context_heads,
+    ),
+    Rule(
         id="pipeline-layers",
         row=17,
         source="",

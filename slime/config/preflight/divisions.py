@@ -32,6 +32,25 @@ def check_trainer_heads(inputs: Inputs) -> Iterator[Finding]:
             )
 
 
+def check_context_heads(inputs: Inputs) -> Iterator[Finding]:
+    """Context parallelism that trades heads for parts of the sequence divides the heads of a tensor-parallel rank."""
+    config, model = inputs.config, inputs.model
+    ranks, tensor = config.context_parallel_size, config.tensor_model_parallel_size
+    if model is None or ranks == 1 or config.cp_comm_type != "a2a":
+        return
+    for noun, count in (
+        ("attention heads", model.heads),
+        ("key-value heads", None if model.is_latent else model.groups),
+    ):
+        if count and count % tensor == 0 and (count // tensor) % ranks:
+            yield Finding(
+                f"--cp-comm-type a2a deals the {noun} of a rank, {count} / TP {tensor} = {count // tensor}, out over "
+                f"--context-parallel-size {ranks}, which does not divide them",
+                f"give --context-parallel-size {nearest_divisors(count // tensor, ranks)}, or --cp-comm-type p2p",
+                ("--cp-comm-type", "--context-parallel-size"),
+            )
+
+
 def check_engine_heads(inputs: Inputs) -> Iterator[Finding]:
     """The engine's attention splits into whole heads."""
     model, config = inputs.model, inputs.config
