@@ -7,14 +7,18 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from slime.data.sample import Sample
 from slime.rewards.pool import GradeRequest
 from slime.rewards.remote import MAX_REPLY, RemoteAddressError, RemoteGrader, RemoteOptions, read_reply
 from slime.rewards.service import GradingService
-from slime.rewards.verdict import Verdict
+from slime.rewards.verdict import RewardKeyError, Verdict
+from slime.rollout.grading import Rewarder, RewardOptions
+from slime.rollout.hook_set import HookSet
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -164,3 +168,30 @@ def test_one_door_to_all_graders(address: str) -> None:
 
     assert asyncio.run(work(RemoteOptions(f"{address}/echo"))) == ["wrong", "correct", "correct", "wrong"]
     assert asyncio.run(work(None)) == ["grader-error", "correct", "grader-error", "wrong"]
+
+
+def test_samples_of_a_run_get_rewards_from_every_grader_by_key(address: str) -> None:
+    rows = [
+        ("remote_rm", "abc", "abc", 1.0, 3.0), ("dapo", "Answer: 4", "4", 1.0, 1.0),
+        ("dapo", "Answer: 5", "4", -1.0, 0.0), ("gsm8k", "#### 4", "4", 1.0, 1.0),
+        ("f1", "blue whale", "whale", 2 / 3, 0.0),
+    ]  # fmt: skip
+
+    async def work(key: str | None, remote_key: str | None) -> list[float | None]:
+        samples = [
+            Sample(index=place, group_index=0, response=response, label=label, metadata={"rm_type": name})
+            for place, (name, response, label, _, _) in enumerate(rows)
+        ]
+        async with GradingService(1, remote=RemoteOptions(f"{address}/echo", remote_key)) as service:
+            hooks = HookSet(SimpleNamespace(hook_timeout=60.0, group_rm=False), ())
+            for sample in samples:
+                options = RewardOptions("math", "length" if sample.index == 0 and remote_key else key)
+                await Rewarder(service, options, hooks, None).reward([sample])
+        return [sample.reward for sample in samples]
+
+    assert asyncio.run(work(None, None)) == pytest.approx([row[3] for row in rows])
+    assert asyncio.run(work("acc", "length")) == pytest.approx([row[4] for row in rows])
+    with pytest.raises(
+        RewardKeyError, match="--reward-key quality names no number of this grader; it gives score, acc"
+    ):
+        asyncio.run(work("quality", "length"))
