@@ -31,7 +31,7 @@ from megatron.core.optimizer import MegatronOptimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 from torch.distributed.checkpoint.api import CheckpointException
 
-from slime.megatron.checkpoint_format import DirectTorchDistSave, check_metadata
+from slime.megatron.checkpoint_format import DirectTorchDistSave, Provide, check_metadata
 from slime.megatron.optimizer import has_stepped
 from slime.weights.tracker import RELEASE, TRACKER_NAME, CheckpointError, checkpoint_folder
 
@@ -95,19 +95,27 @@ def save_checkpoint(
     return _write(root, f"iter_{step:07d}", str(step), content, description)
 
 
-def save_release(root: Path, model: GPTModel, source: Mapping[str, Any]) -> Path:
+def save_release(root: Path, model: GPTModel, source: Mapping[str, Any], provide: Provide | None = None) -> Path:
     """Write the weights alone as ``release``; every rank calls it.
 
     Args:
         source: JSON values that say what the weights were made of; `read_description` returns them.
+        provide: gives what each part of the model must hold when it is written; None = what it holds.
 
     Raises:
         CheckpointError: the folder cannot be written.
     """
-    return _write(root, RELEASE, RELEASE, {"model": model.sharded_state_dict()}, {"source": dict(source)})
+    return _write(root, RELEASE, RELEASE, {"model": model.sharded_state_dict()}, {"source": dict(source)}, provide)
 
 
-def _write(root: Path, name: str, tracker: str, content: dict[str, Any], description: dict[str, Any]) -> Path:
+def _write(
+    root: Path,
+    name: str,
+    tracker: str,
+    content: dict[str, Any],
+    description: dict[str, Any],
+    provide: Provide | None = None,
+) -> Path:
     final, partial = root / name, root / f".{name}.partial"
     values = {"format": FORMAT_VERSION, "world_size": dist.get_world_size(), **description}
     try:
@@ -117,7 +125,7 @@ def _write(root: Path, name: str, tracker: str, content: dict[str, Any], descrip
     if dist.get_rank() == 0:
         _fresh_folder(partial)
     dist.barrier()
-    dist_checkpointing.save(content, str(partial), sharded_strategy=DirectTorchDistSave())
+    dist_checkpointing.save(content, str(partial), sharded_strategy=DirectTorchDistSave(provide))
     dist.barrier()
     if dist.get_rank() == 0:
         (partial / STATE_NAME).write_text(text, encoding="utf-8")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import pickletools
+from collections.abc import Callable
 from pathlib import Path
 
 import torch.distributed.checkpoint as torch_checkpoint
@@ -14,6 +16,8 @@ from megatron.core.dist_checkpointing.strategies.torch import (
     _replace_state_dict_keys_with_sharded_keys,
     mcore_to_pyt_state_dict,
 )
+from torch import Tensor
+from torch.distributed.checkpoint.planner import WriteItem
 
 from slime.weights.tracker import CheckpointError
 
@@ -41,6 +45,21 @@ SAFE_NAMES: dict[str, set[str]] = {
 }
 
 
+Provide = Callable[[Tensor], Tensor]
+
+
+class _Planner(MCoreSavePlanner):
+    """Lets the caller read each tensor when its turn comes."""
+
+    def __init__(self, provide: Provide | None) -> None:
+        super().__init__(dedup_replicated_tensors=False, flatten_state_dict=False)
+        self._provide = provide
+
+    def resolve_data(self, write_item: WriteItem) -> Tensor | io.BytesIO:
+        found: Tensor | io.BytesIO = super().resolve_data(write_item)
+        return found if self._provide is None or isinstance(found, io.BytesIO) else self._provide(found)
+
+
 class DirectTorchDistSave(SaveShardedStrategy):
     """Writes the same files as Megatron's own strategy, with torch's writer in this process.
 
@@ -49,8 +68,10 @@ class DirectTorchDistSave(SaveShardedStrategy):
     loaded; and it takes seconds for a small model.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, provide: Provide | None = None) -> None:
+        """`provide` gives what a tensor of the state must hold, when it is written; None = what it holds."""
         super().__init__("torch_dist", 1)
+        self._provide = provide
 
     def save(self, sharded_state_dict: ShardedStateDict, checkpoint_dir: str | Path) -> None:
         """Write this rank's shards; called by ``dist_checkpointing.save`` on every rank."""
@@ -58,7 +79,7 @@ class DirectTorchDistSave(SaveShardedStrategy):
         torch_checkpoint.save(
             mcore_to_pyt_state_dict(renamed, False),
             storage_writer=torch_checkpoint.FileSystemWriter(checkpoint_dir),
-            planner=MCoreSavePlanner(dedup_replicated_tensors=False, flatten_state_dict=False),
+            planner=_Planner(self._provide),
         )
 
     @property

@@ -32,6 +32,7 @@ class ProcessSpec:
         master_addr, master_port: where rank 0 listens.
         local_rank: index of this process's GPU among those that it sees.
         parallel: sizes of the model's parallel groups; the ranks that are left over are data-parallel.
+        store_listens: the program that started the processes (torchrun) listens at that address already.
         timeout_minutes: after this a collective that misses a rank fails instead of hanging.
     """
 
@@ -42,6 +43,7 @@ class ProcessSpec:
     master_port: int = 0
     local_rank: int = 0
     seed: int = 1234
+    store_listens: bool = False
     timeout_minutes: float = 10.0
     parallel: ParallelSettings = ALONE
 
@@ -90,7 +92,7 @@ def _join(spec: ProcessSpec) -> None:
 
 def _meeting_point(spec: ProcessSpec, timeout: datetime.timedelta) -> dist.TCPStore:
     """The store of all ranks. Rank 0 listens on `master_addr` alone; by itself, torch would listen on every address."""
-    if spec.rank:
+    if spec.rank or spec.store_listens:
         return dist.TCPStore(spec.master_addr, spec.master_port, spec.world_size, is_master=False, timeout=timeout)
     listener = socket.create_server((spec.master_addr, spec.master_port))
     return dist.TCPStore(

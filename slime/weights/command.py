@@ -1,4 +1,4 @@
-"""`slime convert hf-to-megatron | megatron-to-hf`."""
+"""`slime convert`: between Hugging Face and Megatron, and between bfloat16 and quantised formats."""
 
 from __future__ import annotations
 
@@ -8,18 +8,34 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slime.weights.quantise import command as quantise_command
+
 if TYPE_CHECKING:
+    from slime.weights.convert import Layout
+
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+# Flag -> (field of ParallelSettings, help)
+_SIZES = {
+    "--tensor-model-parallel-size": ("tensor", "ranks that share each matrix (1)"),
+    "--pipeline-model-parallel-size": ("pipeline", "stages of layers (with no sizes given: as many as processes)"),
+    "--expert-model-parallel-size": ("expert", "ranks that share the experts (1)"),
+    "--expert-tensor-parallel-size": ("expert_tensor", "ranks that share each expert (as for other matrices)"),
+    "--decoder-first-pipeline-num-layers": ("first_stage_layers", "layers of the first stage (even)"),
+    "--decoder-last-pipeline-num-layers": ("last_stage_layers", "layers of the last stage (even)"),
+}
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Register ``slime convert`` with its two directions."""
-    parser = subparsers.add_parser("convert", help="convert weights between Hugging Face and Megatron")
+    """Register ``slime convert`` with its directions."""
+    parser = subparsers.add_parser("convert", help="convert weights between formats")
     directions = parser.add_subparsers(dest="direction", required=True, metavar="DIRECTION")
     to_megatron = directions.add_parser(
         "hf-to-megatron",
         help="Hugging Face checkpoint -> Megatron torch_dist checkpoint",
-        description="Write DIR/release, which --ref-load and --load of `slime train` read.",
+        description="Write DIR/release, which --ref-load and --load of `slime train` read, whatever their layout. "
+        "Weights are read while they are written, so memory holds a few tensors. Under torchrun the processes share "
+        "the work.",
     )
     to_hf = directions.add_parser(
         "megatron-to-hf",
@@ -31,43 +47,59 @@ def add_parser(subparsers: Subparsers) -> None:
     for one, text in ((to_megatron, "the Hugging Face checkpoint"), (to_hf, origin)):
         one.add_argument("--hf-checkpoint", type=Path, required=True, metavar="DIR", help=text)
         one.add_argument("--save", type=Path, required=True, metavar="DIR", help="folder that receives the result")
-        one.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where weights pass through (cpu)")
+        one.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the processes meet (cpu)")
         one.add_argument("--force", action="store_true", help="replace an earlier result of this command")
+    for flag, (field, text) in _SIZES.items():
+        to_megatron.add_argument(flag, type=quantise_command.positive, dest=field, metavar="N", help=text)
+    quantise_command.add_directions(directions)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit status: 0 converted or complete already, 1 failed, 2 refused (the reason goes to stderr)."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    from slime.megatron.cpu_shim import CpuShimError
-    from slime.megatron.process import TrainerProcessError
-    from slime.weights.convert import CheckpointError, ConversionError, hf_to_megatron, megatron_to_hf
     from slime.weights.folders import FolderError
     from slime.weights.hf_config import HFConfigError
     from slime.weights.hf_io import HFCheckpointError
     from slime.weights.names import WeightNameError
+    from slime.weights.quantise.formats import QuantiseError
 
     try:
-        if args.direction == "hf-to-megatron":
-            hf_to_megatron(args.hf_checkpoint, args.save, args.device, args.force, _report)
-        else:
-            megatron_to_hf(args.hf_checkpoint, args.load, args.save, args.device, args.force, _report)
-    except (
-        CheckpointError,
-        ConversionError,
-        CpuShimError,
-        FolderError,
-        HFCheckpointError,
-        HFConfigError,
-        TrainerProcessError,
-        WeightNameError,
-    ) as error:
+        if args.direction in quantise_command.DIRECTIONS:
+            quantise_command.convert(args, _report)
+            return 0
+        return _megatron(args)
+    except (FolderError, HFCheckpointError, HFConfigError, QuantiseError, WeightNameError) as error:
         print(f"slime convert: {error}", file=sys.stderr)
         return 2
     except OSError as error:
         print(f"slime convert: {error}", file=sys.stderr)
         return 1
+
+
+def _megatron(args: argparse.Namespace) -> int:
+    from slime.megatron.cpu_shim import CpuShimError
+    from slime.megatron.parallel import LayoutError
+    from slime.megatron.process import TrainerProcessError
+    from slime.weights.convert import CheckpointError, ConversionError, hf_to_megatron, megatron_to_hf
+
+    try:
+        if args.direction == "hf-to-megatron":
+            hf_to_megatron(args.hf_checkpoint, args.save, _layout(args), args.force, _report)
+        else:
+            megatron_to_hf(args.hf_checkpoint, args.load, args.save, args.device, args.force, _report)
+    except (CheckpointError, ConversionError, CpuShimError, LayoutError, TrainerProcessError) as error:
+        print(f"slime convert: {error}", file=sys.stderr)
+        return 2
     return 0
 
 
+def _layout(args: argparse.Namespace) -> Layout:
+    from slime.weights.convert import Layout
+
+    sizes = {field: getattr(args, field) for field, _ in _SIZES.values() if getattr(args, field) is not None}
+    return Layout(args.device, sizes)
+
+
 def _report(line: str) -> None:
-    print(line, flush=True)
+    if os.environ.get("RANK", "0") == "0":
+        print(line, flush=True)

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from slime.weights.folders import replaced_folder
+from slime.weights.fingerprint import fingerprint
+from slime.weights.folders import MARKER_NAME, refuse_overlap, replaced_folder
 from slime.weights.hf_config import HFModelConfig, read_config
 from slime.weights.hf_io import HFCheckpoint, copy_companions, write_shards
+from slime.weights.launch import ConversionError, Device, Layout
 from slime.weights.names import check_hf_tensors, untrained_names
 from slime.weights.tracker import RELEASE, CheckpointError, read_tracker
 
 if TYPE_CHECKING:
     from megatron.core.models.gpt import GPTModel
 
-MARKER_NAME = ".slime-convert.json"
-"""In every folder that `megatron_to_hf` made; names the checkpoint that it was made from."""
+    from slime.megatron.process import ProcessSpec
 
 Report = Callable[[str], None]
-Device = Literal["cpu", "cuda"]
 
 
-class ConversionError(RuntimeError):
-    """A conversion is refused; the message says why and what to do."""
-
-
-def hf_to_megatron(hf_checkpoint: Path, save: Path, device: Device, force: bool, report: Report) -> None:
+def hf_to_megatron(hf_checkpoint: Path, save: Path, layout: Layout, force: bool, report: Report) -> None:
     """Write ``<save>/release`` and the tracker file from a Hugging Face checkpoint; the stored dtype is kept.
+
+    Under torchrun every process calls it and writes its part. Tensors are read when they are written: memory holds a
+    few of them, whatever the size of the model.
 
     Done already from the same files: says so and changes nothing.
 
@@ -45,10 +43,9 @@ def hf_to_megatron(hf_checkpoint: Path, save: Path, device: Device, force: bool,
         HFConfigError: a family that is not supported (the message lists those that are), or a broken config.json.
         HFCheckpointError, WeightNameError: shards or tensors are missing, surplus, damaged or of the wrong shape.
         ConversionError: `save` is a Hugging Face checkpoint itself, holds a run's checkpoints, or other converted
-            weights without `force`.
+            weights without `force`; or the processes do not divide by the sizes of `layout`.
         CheckpointError: `save` cannot be written.
     """
-    _refuse_several_processes()
     if (save / "config.json").is_file():
         raise ConversionError(
             f"--save {save} is a Hugging Face checkpoint (it has config.json); Megatron's files need a folder of their "
@@ -57,17 +54,16 @@ def hf_to_megatron(hf_checkpoint: Path, save: Path, device: Device, force: bool,
     config = read_config(hf_checkpoint)
     checkpoint = HFCheckpoint(hf_checkpoint)
     check_hf_tensors(checkpoint.shapes, config, str(hf_checkpoint))
-    source = _fingerprint(hf_checkpoint)
+    source = fingerprint(hf_checkpoint)
     if _converted_already(save, source, force):
         report(f"{save / RELEASE}: complete, made from these files; left as it is.")
         return
     report(f"reading {len(checkpoint.shapes)} tensors of {config.family}, {config.layers} layers, {config.dtype} ...")
-    with _model(config, device) as model:
+    with _model(config, layout.process(config)) as model:
         from slime.megatron.checkpoint import save_release
-        from slime.megatron.model import load_hf_weights
+        from slime.megatron.streaming import HFWeights
 
-        load_hf_weights(model, config, hf_checkpoint)
-        folder = save_release(save, model, source)
+        folder = save_release(save, model, source, HFWeights(model, config, checkpoint))
     report(f"{folder}: written.")
 
 
@@ -81,15 +77,15 @@ def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, device: Device, 
 
     Raises:
         HFConfigError: see `hf_to_megatron`.
-        ConversionError: `save` overlaps one of the folders that are read.
         CheckpointError: `load` holds no checkpoint, or one of another model.
-        FolderError: `save` exists and is not empty, without `force`, or was not made by this function.
+        FolderError: `save` overlaps one of the folders that are read, or exists and is not empty, without `force`, or
+            was not made by this command.
     """
     _refuse_several_processes()
     for name, source in (("--load", load), ("--hf-checkpoint", hf_checkpoint)):
-        _refuse_overlap(save, name, source)
+        refuse_overlap(save, name, source)
     config = read_config(hf_checkpoint)
-    with replaced_folder(save, MARKER_NAME, force) as folder, _model(config, device) as model:
+    with replaced_folder(save, MARKER_NAME, force) as folder, _model(config, Layout(device).process(config)) as model:
         from slime.megatron.checkpoint import load_checkpoint
         from slime.megatron.gather import gather_hf_tensors
 
@@ -107,29 +103,17 @@ def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, device: Device, 
 
 
 @contextmanager
-def _model(config: HFModelConfig, device: Device) -> Iterator[GPTModel]:
-    """An empty model in a process group of its own."""
+def _model(config: HFModelConfig, spec: ProcessSpec) -> Iterator[GPTModel]:
+    """This process's part of an empty model, in the process group of the conversion."""
     from slime.megatron import process
     from slime.megatron.model import build_model
     from slime.megatron.model_settings import ComputeSettings
 
-    spec = process.ProcessSpec(device=device)
     process.start(spec)
     try:
-        yield build_model(config, spec.torch_device, ComputeSettings(getattr(torch, config.dtype)))
+        yield build_model(config, spec.torch_device, ComputeSettings(getattr(torch, config.dtype)), spec.parallel)
     finally:
         process.stop()
-
-
-def _refuse_overlap(save: Path, name: str, source: Path) -> None:
-    """Replacing `save` must not take away anything that the conversion reads."""
-    target, read = save.resolve(), source.resolve()
-    if target == read:
-        raise ConversionError(f"--save and {name} are the same folder, {save}; name a folder of its own with --save.")
-    if target.is_relative_to(read):
-        raise ConversionError(f"--save {save} lies inside {name} {source}; name a folder outside it.")
-    if read.is_relative_to(target):
-        raise ConversionError(f"--save {save} contains {name} {source}, which would be replaced; name another folder.")
 
 
 def _converted_already(save: Path, source: dict[str, Any], force: bool) -> bool:
@@ -158,24 +142,12 @@ def _converted_already(save: Path, source: dict[str, Any], force: bool) -> bool:
     return False
 
 
-def _fingerprint(folder: Path) -> dict[str, Any]:
-    """What tells one set of weights from another: config.json by content, shards by size and time of change.
-
-    Not by content: hashing a terabyte takes longer than converting it.
-    """
-    shards = sorted(folder.glob("*.safetensors"))
-    return {
-        "config_sha256": hashlib.sha256((folder / "config.json").read_bytes()).hexdigest(),
-        "shards": {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in shards},
-    }
-
-
 def _refuse_several_processes() -> None:
     world = os.environ.get("WORLD_SIZE", "1")
     if world != "1":
         raise ConversionError(
-            f"WORLD_SIZE is {world}, and a conversion runs in one process today; start it without torchrun."
+            f"WORLD_SIZE is {world}, and this direction runs in one process; start it without torchrun."
         )
 
 
-__all__ = ["CheckpointError", "ConversionError", "hf_to_megatron", "megatron_to_hf"]
+__all__ = ["CheckpointError", "ConversionError", "Layout", "hf_to_megatron", "megatron_to_hf"]

@@ -8,18 +8,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+MARKER_NAME = ".slime-convert.json"
+"""In every Hugging Face checkpoint that `slime convert` made; says what it was made from."""
+
 
 class FolderError(RuntimeError):
     """A folder cannot be written because something is there already; the message says what to do."""
 
 
 @contextmanager
-def replaced_folder(target: Path, marker: str, force: bool = False) -> Iterator[Path]:
-    """Give a temporary folder beside `target`; on success it becomes `target` in one rename, on failure it goes.
+def replaced_folder(target: Path, marker: str, force: bool = False, stage: str | None = None) -> Iterator[Path]:
+    """Give a temporary folder beside `target`, which becomes `target` in one rename when the body succeeds.
 
     Args:
         marker: name of a file that is in every folder that this caller made, and in no other.
         force: replace an existing `target` that has the marker. It stays in place until the new one is complete.
+        stage: name of the temporary folder, which then stays after a failure, and is given again with what it holds.
+            Without it the folder is a new one, and goes.
 
     Raises:
         FolderError: `target` is a file, or a folder that is neither empty nor an earlier result that may be replaced.
@@ -36,7 +41,7 @@ def replaced_folder(target: Path, marker: str, force: bool = False) -> Iterator[
     if occupied and not force:
         raise FolderError(f"{target} exists and is not empty; name another folder, or replace it with --force.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    temporary = _temporary(target, stage)
     try:
         yield temporary
         temporary.chmod(0o755)  # mkdtemp gives 0700
@@ -48,4 +53,28 @@ def replaced_folder(target: Path, marker: str, force: bool = False) -> Iterator[
         else:
             temporary.replace(target)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if stage is None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _temporary(target: Path, stage: str | None) -> Path:
+    if stage is None:
+        return Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    folder = target.parent / f".{target.name}.{stage}.partial"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def refuse_overlap(save: Path, name: str, source: Path) -> None:
+    """Replacing `save` must not take away anything that is read, `source`, which the flag `name` gave.
+
+    Raises:
+        FolderError: the two are one, or one lies in the other.
+    """
+    target, read = save.resolve(), source.resolve()
+    if target == read:
+        raise FolderError(f"--save and {name} are the same folder, {save}; name a folder of its own with --save.")
+    if target.is_relative_to(read):
+        raise FolderError(f"--save {save} lies inside {name} {source}; name a folder outside it.")
+    if read.is_relative_to(target):
+        raise FolderError(f"--save {save} contains {name} {source}, which would be replaced; name another folder.")

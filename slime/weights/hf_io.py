@@ -30,6 +30,8 @@ class HFCheckpoint:
 
     Attributes:
         shapes: name -> shape of every tensor.
+        dtypes: name -> dtype of every tensor, as safetensors names it (``BF16``, ``F8_E4M3`` ...).
+        file_of: name -> the shard that holds it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,7 +44,8 @@ class HFCheckpoint:
         self.folder = folder
         files, indexed = self._listed_files()
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self._file_of: dict[str, Path] = {}
+        self.dtypes: dict[str, str] = {}
+        self.file_of: dict[str, Path] = {}
         for file in files:
             self._read_header(file)
         if indexed is not None and indexed != set(self.shapes):
@@ -80,14 +83,16 @@ class HFCheckpoint:
             with safe_open(file, framework="pt") as shard:
                 names: list[str] = shard.keys()
                 for name in names:
-                    self.shapes[name] = tuple(shard.get_slice(name).get_shape())
-                    self._file_of[name] = file
+                    tensor = shard.get_slice(name)
+                    self.shapes[name] = tuple(tensor.get_shape())
+                    self.dtypes[name] = str(tensor.get_dtype())
+                    self.file_of[name] = file
         except (SafetensorError, OSError) as error:
             raise HFCheckpointError(f"{file} is damaged or cut off: {error}. Fetch it again.") from error
 
     def read(self, name: str) -> Tensor:
         """One tensor by its Hugging Face name, on the CPU. Raises KeyError for a name that is not there."""
-        with safe_open(self._file_of[name], framework="pt") as shard:
+        with safe_open(self.file_of[name], framework="pt") as shard:
             tensor: Tensor = shard.get_tensor(name)
         return tensor
 

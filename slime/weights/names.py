@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -123,11 +124,19 @@ def to_megatron(
     read: Callable[[str], Tensor], config: HFModelConfig, place: Place = WHOLE
 ) -> Iterator[tuple[str, Tensor]]:
     """Every (local name, tensor) of one rank; `read` returns a whole Hugging Face tensor by name."""
+    for name, make in local_tensors(read, config, place):
+        yield name, make()
+
+
+def local_tensors(
+    read: Callable[[str], Tensor], config: HFModelConfig, place: Place
+) -> Iterator[tuple[str, Callable[[], Tensor]]]:
+    """As `to_megatron`, with a function in place of each tensor, which reads it."""
     for rule in rules(config):
         if place.holds(rule, config):
-            yield place.local_name(rule, config), _local_tensor(rule, read, config, place)
+            yield place.local_name(rule, config), partial(_local_tensor, rule, read, config, place)
     if config.tied_embeddings and place.last and not place.first:
-        yield "output_layer.weight", _local_tensor(rules(config)[0], read, config, place)
+        yield "output_layer.weight", partial(_local_tensor, rules(config)[0], read, config, place)
 
 
 def _local_tensor(rule: Rule, read: Callable[[str], Tensor], config: HFModelConfig, place: Place) -> Tensor:

@@ -110,12 +110,17 @@ def test_what_is_missing_is_said_and_nothing_is_written(tmp_path: Path, capsys: 
     assert (tmp_path / "back" / "mine.txt").read_text() == "keep"
 
 
-def test_several_processes_are_refused(
+def test_several_processes_without_torchrun_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "8")
-    assert convert("hf-to-megatron", "--hf-checkpoint", tmp_path, "--save", tmp_path / "dist") == 2
-    assert "WORLD_SIZE is 8" in capsys.readouterr().err
+    hf = make_model(tmp_path / "hf", "qwen3")
+    capsys.readouterr()
+    assert convert("hf-to-megatron", "--hf-checkpoint", hf, "--save", tmp_path / "dist") == 2
+    assert "WORLD_SIZE is 8, but RANK is not set; use torchrun" in capsys.readouterr().err
+    words = ("megatron-to-hf", "--hf-checkpoint", hf, "--load", tmp_path / "dist", "--save", tmp_path / "back")
+    assert convert(*words) == 2
+    assert "WORLD_SIZE is 8, and this direction runs in one process" in capsys.readouterr().err
 
 
 def contents(folder: Path) -> dict[str, bytes]:
