@@ -25,6 +25,7 @@ from slime.cluster.supervision import Supervisor
 from slime.cluster.trainer_actor import Loaded, TrainerActor
 from slime.cluster.weight_sync import WeightSync
 from slime.config import Config
+from slime.config.layout import train_rank
 from slime.data.sample import Sample
 from slime.data.train_batch import TrainBatch
 from slime.sglang.client import SGLangClient
@@ -136,8 +137,9 @@ class Cluster:
         return await self.supervise(self._sync.push())
 
     async def train(self, batches: Sequence[TrainBatch]) -> dict[str, float]:
-        """Train one round, one batch per rank; the metrics of rank 0, which speak for all ranks."""
-        pairs = zip(self._trainers, batches, strict=True)
+        """Train one round, one batch per data-parallel rank; the metrics of rank 0, which speak for all ranks."""
+        shares = [batches[train_rank(self.config, rank).data] for rank in range(len(self._trainers))]
+        pairs = zip(self._trainers, shares, strict=True)
         answers = await self.supervise(asyncio.gather(*(actor.train.remote(batch) for actor, batch in pairs)))
         return dict(answers[0])
 

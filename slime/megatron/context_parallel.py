@@ -88,11 +88,11 @@ class _Sum(torch.autograd.Function):
 
 
 def join_values(values: Tensor, places: Tensor, count: int, group: Any) -> Tensor:
-    """[count] on every rank: each rank knows `values` at `places`, and together they know all.
+    """[count, ...] on every rank: each rank knows `values` at `places`, and together they know all.
 
     Every rank then computes the same loss from it, and the gradients of its own values are complete.
     """
     if dist.get_world_size(group) == 1:
         return values
-    joined: Tensor = _Sum.apply(values.new_zeros(count).index_put((places,), values), group)
+    joined: Tensor = _Sum.apply(values.new_zeros(count, *values.shape[1:]).index_put((places,), values), group)
     return joined

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
+from megatron.core.models.gpt import GPTModel
+from megatron.core.pipeline_parallel import get_forward_backward_func
 from torch import Tensor
 
-from slime.megatron.packing import PackedBatch, pack, run_model
+from slime.megatron.packing import PackedBatch, run_model
+from slime.megatron.ranks import pack_for, tensors_from_last_stage
 
 DEFAULT_MAX_TOKENS = 8192
 """Tokens of one forward pass, when --max-tokens-per-gpu does not say."""
@@ -22,7 +25,7 @@ class Scorable(Protocol):
 
 
 def read_responses(
-    model: torch.nn.Module,
+    model: GPTModel,
     samples: Sequence[Scorable],
     device: torch.device,
     max_tokens: int | None,
@@ -41,19 +44,49 @@ def read_responses(
         Float32 [R_i] on the CPU for each sample, in their order.
     """
     results = [torch.zeros(0)] * len(samples)
-    passes = chunks or chunks_by_tokens([len(sample.tokens) for sample in samples], max_tokens or DEFAULT_MAX_TOKENS)
+    limit = max_tokens or DEFAULT_MAX_TOKENS
+    passes = chunks or list(chunks_by_tokens([len(sample.tokens) for sample in samples], limit))
+    batches: list[PackedBatch] = []
     for indices in passes:
         chosen = [samples[i] for i in indices]
-        packed = pack(
-            [torch.as_tensor(sample.tokens) for sample in chosen],
-            [sample.response_length for sample in chosen],
-            device,
+        batches.append(
+            pack_for(
+                model.config,
+                [torch.as_tensor(sample.tokens) for sample in chosen],
+                [sample.response_length for sample in chosen],
+                device,
+            )
         )
-        with torch.no_grad():
-            found = read(run_model(model, packed), packed)
-        for index, part in zip(indices, found.float().cpu().split(packed.response_lengths), strict=True):
+    for indices, batch, found in zip(passes, batches, _outputs(model, batches, read), strict=False):
+        for index, part in zip(indices, found.split(batch.response_lengths), strict=True):
             results[index] = part.clone()
-    return results
+    return tensors_from_last_stage(results, [sample.response_length for sample in samples], device)
+
+
+def _outputs(
+    model: GPTModel, batches: Sequence[PackedBatch], read: Callable[[Tensor, PackedBatch], Tensor]
+) -> Iterator[Tensor]:
+    """What is read of each batch, float32 on the CPU; nothing on a pipeline stage that sees no outputs."""
+    if model.config.pipeline_model_parallel_size == 1:
+        for batch in batches:
+            with torch.no_grad():
+                yield read(run_model(model, batch), batch).float().cpu()
+        return
+
+    def step(waiting: Iterator[PackedBatch], one: GPTModel) -> Any:
+        batch = next(waiting)
+        return run_model(one, batch), lambda logits: (logits.new_zeros(()), read(logits, batch).float().cpu())
+
+    with torch.no_grad():
+        yield from get_forward_backward_func()(
+            forward_step_func=step,
+            data_iterator=iter(batches),
+            model=model,
+            num_microbatches=len(batches),
+            seq_length=batches[0].tokens.shape[1],
+            micro_batch_size=1,
+            forward_only=True,
+        )
 
 
 def chunks_by_tokens(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:

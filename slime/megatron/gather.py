@@ -59,8 +59,6 @@ def _joined(rule: Rule, cuts: list[Tensor], config: HFModelConfig, place: Place)
         if cuts_merged(rule, config, size):
             return split(rule, torch.cat(gathered[0]), config)
         cuts = [unshard(pieces, spec, rule.axis) for pieces, spec in zip(gathered, rule.hf, strict=True)]
-    if rule.vocabulary:
-        cuts = [cut[: config.vocab] for cut in cuts]
     return [cut.contiguous() for cut in cuts]
 
 

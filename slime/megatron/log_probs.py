@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from megatron.core import parallel_state
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from slime.algorithms.logits import entropy_from_logits, log_probs_from_logits
 from slime.megatron.packing import PackedBatch
+from slime.megatron.ranks import whole_responses
+from slime.megatron.vocab_parallel import token_scores
 
 CHUNK_ELEMENTS = 2**26
 """Logits that one float32 softmax handles at a time: 256 MiB. A chunk is computed again in the backward pass."""
@@ -48,11 +51,15 @@ def score_tokens(
         logits: [rows, width, vocabulary] of the whole micro-batch.
         temperature: the sampler's; logits are divided by it, so that both sides mean the same distribution.
         entropy_gradient: keep what the gradient of the entropy needs.
-        head_ids: int64 [T, k] more ids to score at each position.
+        head_ids: int64 [T, k] more ids to score at each position; not with a vocabulary that is cut.
     """
     chosen = logits.flatten(0, 1).index_select(0, batch.logit_rows)
+    if parallel_state.get_tensor_model_parallel_world_size() > 1:
+        return _score_cut_vocabulary(chosen, batch, temperature, chunk_elements, entropy_gradient)
     rows = max(1, chunk_elements // chosen.shape[1])
-    ids = batch.targets[:, None] if head_ids is None else torch.cat([batch.targets[:, None], head_ids], dim=1)
+    ids = batch.targets[:, None]
+    if head_ids is not None:
+        ids = torch.cat([ids, head_ids if batch.places is None else head_ids[batch.places]], dim=1)
     recompute = len(ids) > rows and torch.is_grad_enabled()
     log_probs, entropies = [], []
     for part, wanted in zip(chosen.split(rows), ids.split(rows), strict=True):
@@ -63,8 +70,23 @@ def score_tokens(
         else:
             log_probs.append(log_probs_from_logits(part, wanted, temperature))
             entropies.append(entropy_from_logits(for_entropy, temperature))
-    scored = torch.cat(log_probs)
-    return TokenScores(scored[:, 0], torch.cat(entropies), None if head_ids is None else scored[:, 1:])
+    scored = whole_responses(torch.cat(log_probs), batch)
+    entropy = whole_responses(torch.cat(entropies), batch)
+    return TokenScores(scored[:, 0], entropy, None if head_ids is None else scored[:, 1:])
+
+
+def _score_cut_vocabulary(
+    chosen: Tensor, batch: PackedBatch, temperature: float, chunk_elements: int, entropy_gradient: bool
+) -> TokenScores:
+    """Each tensor-parallel rank has some columns of the logits."""
+    group = parallel_state.get_tensor_model_parallel_group()
+    rows = max(1, chunk_elements // chosen.shape[1])
+    parts = [
+        token_scores(part, wanted, temperature, group)
+        for part, wanted in zip(chosen.split(rows), batch.targets.split(rows), strict=True)
+    ]
+    log_probs, entropies = (whole_responses(torch.cat(columns), batch) for columns in zip(*parts, strict=True))
+    return TokenScores(log_probs, entropies if entropy_gradient else entropies.detach(), None)
 
 
 def token_values(outputs: Tensor, batch: PackedBatch) -> Tensor:

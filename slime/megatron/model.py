@@ -18,6 +18,7 @@ from slime.megatron.parallel import ALONE, ParallelSettings
 from slime.weights.dimensions import HFModelConfig
 from slime.weights.hf_io import HFCheckpoint
 from slime.weights.names import Place, canonical_name, check_hf_tensors, to_megatron
+from slime.weights.tables import rules
 
 
 class Decoder(GPTModel):
@@ -42,7 +43,7 @@ def build_model(
     model = Decoder(
         config=settings,
         transformer_layer_spec=block_spec(config, place.layers or ()),
-        vocab_size=config.vocab + -config.vocab % place.vocab_padding,
+        vocab_size=config.vocab,
         max_sequence_length=config.max_positions,
         position_embedding_type="rope",
         rotary_base=config.rope.theta,
@@ -54,10 +55,26 @@ def build_model(
         pre_process=place.first,
         post_process=place.last,
     )
-    return _cast(model.to(device=device), compute.dtype)
+    model = _cast(model.to(device=device), compute.dtype)
+    _mark_cut(model, config, place)
+    return model
 
 
-def _cast(model: GPTModel, dtype: torch.dtype) -> GPTModel:
+def _mark_cut(model: Decoder, config: HFModelConfig, place: Place) -> None:
+    """Say of each parameter whether tensor-parallel ranks hold different parts of it.
+
+    The norm of the gradient counts what all ranks hold alike once. Megatron says so where it initialises weights, and
+    these are loaded.
+    """
+    tensors = model_tensors(model)
+    table = [(place.local_name(rule, config), rule.axis) for rule in rules(config) if place.holds(rule, config)]
+    for name, axis in [*table, ("output_layer.weight", 0)]:
+        if axis is not None and name in tensors:
+            tensors[name].tensor_model_parallel = True
+            tensors[name].partition_dim = axis
+
+
+def _cast(model: Decoder, dtype: torch.dtype) -> Decoder:
     """Weights in `dtype`; the router's correction bias stays float32, in which the choice of experts is made."""
     biases = {name: buffer.clone() for name, buffer in model.named_buffers() if name.endswith("router.expert_bias")}
     model = model.to(dtype=dtype)
@@ -86,7 +103,6 @@ def place_of(settings: TransformerConfig) -> Place:
         layers=tuple(range(offset, offset + count)),
         first=first,
         last=last,
-        vocab_padding=parallel_state.get_tensor_model_parallel_world_size(),
     )
 
 

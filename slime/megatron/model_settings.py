@@ -13,17 +13,25 @@ from slime.weights.dimensions import Experts, HFModelConfig, Latent, Linear, Rop
 
 
 @dataclass(frozen=True)
+class Recompute:
+    """Only the inputs of blocks of `layers` layers are kept; `method` as --recompute-method."""
+
+    method: str = "uniform"
+    layers: int = 1
+
+
+@dataclass(frozen=True)
 class ComputeSettings:
     """How the model computes.
 
     Attributes:
         dtype: of weights and activations.
-        recompute: keep only each layer's input for the backward pass, and compute the layer again there.
+        recompute: compute layers again in the backward pass; None = keep their activations.
     """
 
     dtype: torch.dtype = torch.float32
     softmax_in_fp32: bool = True
-    recompute: bool = False
+    recompute: Recompute | None = None
 
 
 def transformer_config(
@@ -44,7 +52,7 @@ def transformer_config(
         **(_experts(config.experts, config.layers) if config.experts else {}),
         **(_linear(config.linear, config.layers) if config.linear else {}),
     }
-    _check_experts(config, parallel)
+    _check_sizes(config, parallel)
     if config.latent is None:
         return TransformerConfig(**values)
     values |= _latent(config.latent, config.rope)
@@ -94,7 +102,11 @@ def _parallel(parallel: ParallelSettings) -> dict[str, Any]:
     }
 
 
-def _check_experts(config: HFModelConfig, parallel: ParallelSettings) -> None:
+def _check_sizes(config: HFModelConfig, parallel: ParallelSettings) -> None:
+    if config.vocab % parallel.tensor:
+        raise LayoutError(
+            f"a vocabulary of {config.vocab} does not divide over a tensor parallel size of {parallel.tensor}."
+        )
     inner = parallel.tensor if parallel.expert_tensor is None else parallel.expert_tensor
     if config.experts is None:
         return
@@ -117,7 +129,13 @@ def _check_experts(config: HFModelConfig, parallel: ParallelSettings) -> None:
 
 
 def _compute(compute: ComputeSettings) -> dict[str, Any]:
-    recompute = {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
+    recompute: dict[str, Any] = {}
+    if compute.recompute is not None:
+        recompute = {
+            "recompute_granularity": "full",
+            "recompute_method": compute.recompute.method,
+            "recompute_num_layers": compute.recompute.layers,
+        }
     return {
         "attention_softmax_in_fp32": compute.softmax_in_fp32,
         "params_dtype": compute.dtype,
@@ -132,7 +150,7 @@ def _compute(compute: ComputeSettings) -> dict[str, Any]:
         "apply_rope_fusion": False,
         "persist_layer_norm": False,
         "cuda_graph_scope": [],  # no CUDA graphs; the default is deprecated and warns
-        **(recompute if compute.recompute else {}),
+        **recompute,
     }
 
 

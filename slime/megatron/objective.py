@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
+from megatron.core.transformer.transformer_config import TransformerConfig
 from torch import Tensor
 
 from slime.algorithms.objective import (
@@ -21,7 +22,8 @@ from slime.data.train_batch import TrainSequence, TrainStep
 from slime.megatron.batch_checks import TrainBatchError
 from slime.megatron.custom import CustomFunctions
 from slime.megatron.log_probs import score_tokens, token_values
-from slime.megatron.packing import PackedBatch, pack
+from slime.megatron.packing import PackedBatch
+from slime.megatron.ranks import pack_for
 
 LossType = Literal["policy_loss", "sft_loss", "custom_loss"]
 
@@ -105,6 +107,7 @@ def make_micro_batch(
     inputs: Sequence[SequenceInputs],
     step: TrainStep,
     settings: ObjectiveSettings,
+    model: TransformerConfig,
     device: torch.device,
     correction_mean: float = 1.0,
 ) -> MicroBatch:
@@ -113,6 +116,7 @@ def make_micro_batch(
     Args:
         inputs: of each sequence.
         step: gives the denominators of the whole optimizer step.
+        model: Megatron's configuration, with the sizes of the parallel groups.
         correction_mean: of MIS weights over the step, see `PolicyTokens`.
     """
     masks = [torch.as_tensor(sequence.loss_mask, dtype=torch.float32) for sequence in sequences]
@@ -148,7 +152,7 @@ def make_micro_batch(
     )
     return MicroBatch(
         sequences=list(sequences),
-        packed=pack([torch.as_tensor(sequence.tokens) for sequence in sequences], lengths, device),
+        packed=pack_for(model, [torch.as_tensor(sequence.tokens) for sequence in sequences], lengths, device),
         tokens=tokens,
         count=step.num_tokens if settings.per_token else step.num_rollouts,
         head_ids=None if head_ids is None else head_ids.to(device),

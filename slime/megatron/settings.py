@@ -16,14 +16,32 @@ from slime.config import Config
 from slime.config.groups.algorithm import DR_GRPO_NAMES, ICEPOP_NAMES, MIS_NAMES
 from slime.megatron.custom import load_custom
 from slime.megatron.estimate import EstimatorOptions
-from slime.megatron.model_settings import ComputeSettings
+from slime.megatron.model_settings import ComputeSettings, Recompute
 from slime.megatron.objective import LossType, ObjectiveSettings
 from slime.megatron.optimizer import OptimizerSettings
+from slime.megatron.parallel import ParallelSettings
 
 
 def compute_settings(config: Config, dtype: torch.dtype) -> ComputeSettings:
-    """How the model computes: --attention-softmax-in-fp32."""
-    return ComputeSettings(dtype, config.attention_softmax_in_fp32)
+    """How the model computes: --attention-softmax-in-fp32, and what --recompute-* says."""
+    recompute = None
+    if config.recompute_granularity == "full":
+        recompute = Recompute(config.recompute_method or "uniform", config.recompute_num_layers or 1)
+    return ComputeSettings(dtype, config.attention_softmax_in_fp32, recompute)
+
+
+def parallel_settings(config: Config) -> ParallelSettings:
+    """Sizes of the parallel groups."""
+    return ParallelSettings(
+        tensor=config.tensor_model_parallel_size,
+        pipeline=config.pipeline_model_parallel_size,
+        context=config.context_parallel_size,
+        expert=config.expert_model_parallel_size,
+        expert_tensor=config.expert_tensor_parallel_size,
+        sequence_parallel=config.sequence_parallel and config.tensor_model_parallel_size > 1,
+        first_stage_layers=config.decoder_first_pipeline_num_layers,
+        last_stage_layers=config.decoder_last_pipeline_num_layers,
+    )
 
 
 def optimizer_settings(config: Config) -> OptimizerSettings:

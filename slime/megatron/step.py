@@ -20,6 +20,7 @@ from torch import Tensor
 from slime.algorithms.objective import PolicyTokens
 from slime.megatron.objective import LogProbGap, MicroBatch, MicroBatchResult
 from slime.megatron.packing import run_model
+from slime.megatron.ranks import from_last_stage, sees_outputs
 
 Evaluate = Callable[[Tensor, MicroBatch], MicroBatchResult]
 """From the outputs of the model and their micro-batch to its share of the step's loss."""
@@ -41,6 +42,8 @@ class StepRunner:
     ) -> None:
         self.model, self.optimizer, self.scheduler, self.evaluate = model, optimizer, scheduler, evaluate
         self.data_parallel_size: int = parallel_state.get_data_parallel_world_size()
+        # Gradients of single samples are looked at where one rank has the whole model.
+        self._alone = parallel_state.get_model_parallel_group().size() * model.config.context_parallel_size == 1
         model.config.finalize_model_grads_func = finalize_model_grads
         model.config.grad_scale_func = optimizer.scale_loss
         self._forward_backward = get_forward_backward_func()
@@ -65,18 +68,15 @@ class StepRunner:
         norm = float(self.optimizer.get_grad_norm())
         if not math.isfinite(norm):
             self._refuse_broken(
-                [name for batch in batches for name in self._broken_gradients(batch)],
+                [name for batch in batches for name in self._broken_gradients(batch)] if self._alone else [],
                 f"the gradient (norm {norm})",
                 certain=True,
             )
         # Before the step: see `build_optimizer`.
         self.scheduler.step(1)
         self.optimizer.step()
-        metrics = self._sum_over_ranks([result.metrics for result in results])
+        metrics, gap = self._gathered(results)
         rate = get_canonical_lr_for_logging(self.optimizer.param_groups)
-        gap = LogProbGap()
-        for result in results:
-            gap = gap.merged(result.gap)
         return {**metrics, "grad_norm": norm, "lr": 0.0 if rate is None else float(rate)}, gap
 
     def _compute_gradients(self, batches: Sequence[MicroBatch]) -> list[MicroBatchResult]:
@@ -115,7 +115,7 @@ class StepRunner:
         dist.all_gather_object(gathered, names)
         everyone = [name for part in gathered for name in part]
         self.model.zero_grad_buffer()
-        listed = "; ".join(everyone[:8]) or "no single sample: each one's gradient is finite, their sum is not"
+        listed = "; ".join(everyone[:8]) or "no single sample stands out"
         more = f" and {len(everyone) - 8} more" if len(everyone) > 8 else ""
         raise NonFiniteStepError(
             f"The optimizer step is refused, because {what} would make the weights not finite: {listed}{more}. "
@@ -137,6 +137,15 @@ class StepRunner:
             if not bool(torch.isfinite(torch.stack(norms).norm())):
                 found.append(f"sample {sequence.sample_index}")
         return found
+
+    def _gathered(self, results: Sequence[MicroBatchResult]) -> tuple[dict[str, float], LogProbGap]:
+        """Metrics over all data-parallel ranks, and this rank's gap, on every pipeline stage."""
+        if not sees_outputs():
+            return from_last_stage(None)
+        gap = LogProbGap()
+        for result in results:
+            gap = gap.merged(result.gap)
+        return from_last_stage((self._sum_over_ranks([result.metrics for result in results]), gap))
 
     def _sum_over_ranks(self, shares: Sequence[dict[str, Tensor]]) -> dict[str, float]:
         names = sorted(shares[0])

@@ -31,7 +31,13 @@ from slime.megatron.optimizer import build_optimizer, wrap_model
 from slime.megatron.packing import PackedBatch
 from slime.megatron.passes import REFERENCE, TEACHER, correction_means, needed_passes
 from slime.megatron.postprocess import load_postprocess, rollout_data
-from slime.megatron.settings import compute_settings, estimator_options, objective_settings, optimizer_settings
+from slime.megatron.settings import (
+    compute_settings,
+    estimator_options,
+    objective_settings,
+    optimizer_settings,
+    parallel_settings,
+)
 from slime.megatron.step import StepRunner
 from slime.megatron.weight_copies import WeightCopies
 from slime.weights.hf_config import read_config
@@ -75,6 +81,7 @@ class MegatronTrainer:
             local_rank=local_rank,
             seed=config.seed,
             timeout_minutes=config.distributed_timeout_minutes,
+            parallel=parallel_settings(config),
         )
         self.device = spec.torch_device
         # A CPU computes in float32: it has no fast bfloat16, and the comparison with the engine is then exact.
@@ -86,7 +93,9 @@ class MegatronTrainer:
         with ExitStack() as undo:  # a trainer that cannot be built leaves no process group behind
             process.start(spec)
             undo.callback(process.stop)
-            self._model = build_model(self.model_config, self.device, compute_settings(config, self.dtype))
+            self._model = build_model(
+                self.model_config, self.device, compute_settings(config, self.dtype), spec.parallel
+            )
             self._copies = WeightCopies(self._model)
             self._wrapped = wrap_model(self._model)
             self._build_optimizer()
@@ -150,7 +159,8 @@ class MegatronTrainer:
             TrainBatchError: the batch is for another rank, or a sample does not fit the model.
             NonFiniteStepError: a step is refused; earlier steps of the round stay applied.
         """
-        check_batch(batch, self.rank, self.world_size, self.model_config)
+        rank, ranks = parallel_state.get_data_parallel_rank(), parallel_state.get_data_parallel_world_size()
+        check_batch(batch, rank, ranks, self.model_config)
         inputs, metrics = self._prepare(batch)
         means = correction_means(batch, inputs, self._settings.options.mismatch, self._sum_over_ranks)
         # Made when they are needed: their attention masks would fill the memory of a GPU, all at once.
@@ -218,6 +228,7 @@ class MegatronTrainer:
                 [inputs[i] for i in indices],
                 step,
                 self._settings,
+                self._model.config,
                 self.device,
                 correction_mean,
             )

@@ -20,65 +20,53 @@ class _Scores(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, targets: Tensor, temperature: float, vocabulary: int, group: Any
-    ) -> tuple[Tensor, Tensor]:
-        scaled, inside, local = _prepare(logits, targets, temperature, vocabulary, group)
+    def forward(ctx: Any, logits: Tensor, targets: Tensor, temperature: float, group: Any) -> tuple[Tensor, Tensor]:
+        scaled, inside, local = _prepare(logits, targets, temperature, group)
         top = scaled.amax(-1)
         dist.all_reduce(top, op=dist.ReduceOp.MAX, group=group)
         shifted = scaled - top[:, None]
         weights = shifted.exp()
         chosen = torch.where(inside, shifted.gather(1, local[:, None])[:, 0], 0.0)
-        # Where a token of padding has weight 0 its logit is -inf, and 0 * -inf is not a number.
-        spread = torch.where(weights > 0, weights * shifted, 0.0)
-        sums = torch.stack([weights.sum(-1), spread.sum(-1), chosen])
+        sums = torch.stack([weights.sum(-1), (weights * shifted).sum(-1), chosen])
         dist.all_reduce(sums, group=group)
         total, weighted, picked = sums
         log_total = total.log()
         entropy = log_total - weighted / total
         ctx.save_for_backward(logits, targets, top, log_total, entropy)
-        ctx.temperature, ctx.vocabulary, ctx.group = temperature, vocabulary, group
+        ctx.temperature, ctx.group = temperature, group
         return picked - log_total, entropy
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
         logits, targets, top, log_total, entropy = ctx.saved_tensors
-        scaled, inside, local = _prepare(logits, targets, ctx.temperature, ctx.vocabulary, ctx.group)
+        scaled, inside, local = _prepare(logits, targets, ctx.temperature, ctx.group)
         log_p = scaled - (top + log_total)[:, None]
         p = log_p.exp()
         of_log_prob, of_entropy = gradients
         result = -p * of_log_prob[:, None]
-        result -= torch.where(p > 0, p * (log_p + entropy[:, None]), 0.0) * of_entropy[:, None]
+        result -= p * (log_p + entropy[:, None]) * of_entropy[:, None]
         result.scatter_add_(1, local[:, None], (of_log_prob * inside)[:, None])
-        return (result / ctx.temperature).to(logits.dtype), None, None, None, None
+        return (result / ctx.temperature).to(logits.dtype), None, None, None
 
 
-def _prepare(
-    logits: Tensor, targets: Tensor, temperature: float, vocabulary: int, group: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Scaled float32 logits without padding tokens, which targets lie in this rank's part, and where."""
+def _prepare(logits: Tensor, targets: Tensor, temperature: float, group: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Scaled float32 logits, which targets lie in this rank's part, and where."""
     width = logits.shape[1]
     first = dist.get_rank(group) * width
     scaled = logits.float() / temperature
-    padding = first + width - vocabulary
-    if padding > 0:
-        scaled[:, max(width - padding, 0) :] = float("-inf")
     local = targets - first
     inside = (local >= 0) & (local < width)
     return scaled, inside, local.clamp(0, width - 1)
 
 
-def token_scores(
-    logits: Tensor, targets: Tensor, temperature: float, vocabulary: int, group: Any
-) -> tuple[Tensor, Tensor]:
+def token_scores(logits: Tensor, targets: Tensor, temperature: float, group: Any) -> tuple[Tensor, Tensor]:
     """log p(target) and entropy, float32 [T] each, on every rank; gradients flow through both.
 
     Args:
         logits: [T, width], this rank's columns of the vocabulary.
         targets: int64 [T], ids of the whole vocabulary.
         temperature: logits are divided by it.
-        vocabulary: number of real tokens; columns beyond it are padding and have no probability.
         group: the tensor-parallel group.
     """
-    log_probs, entropy = _Scores.apply(logits, targets, temperature, vocabulary, group)
+    log_probs, entropy = _Scores.apply(logits, targets, temperature, group)
     return log_probs, entropy

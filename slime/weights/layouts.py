@@ -61,7 +61,6 @@ class Rule:
         axis: the axis along which tensor parallelism cuts each Hugging Face tensor; None = every rank has all of it.
         layer: zero-based decoder layer; None before and after the layers.
         expert: zero-based expert; expert tensor parallelism cuts it then.
-        vocabulary: rows are tokens, and Megatron pads their number.
     """
 
     megatron: str
@@ -70,7 +69,6 @@ class Rule:
     axis: int | None = None
     layer: int | None = None
     expert: int | None = None
-    vocabulary: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 from torch import Tensor
 
 from slime.weights.dimensions import HFModelConfig
@@ -28,7 +27,6 @@ class Place:
         experts: (rank, size) of expert parallelism; a rank holds consecutive experts.
         layers: global zero-based decoder layers, in the order in which the rank counts them; None = all.
         first, last: it holds the embedding; the final norm and the output layer.
-        vocab_padding: the number of tokens is padded to a multiple of this.
     """
 
     tensor: tuple[int, int] = (0, 1)
@@ -37,7 +35,6 @@ class Place:
     layers: tuple[int, ...] | None = None
     first: bool = True
     last: bool = True
-    vocab_padding: int = 1
 
     def cut_of(self, rule: Rule) -> tuple[int, int]:
         """(rank, size) of the parallelism that cuts the tensors of `rule`."""
@@ -142,20 +139,10 @@ def local_tensors(
 def _local_tensor(rule: Rule, read: Callable[[str], Tensor], config: HFModelConfig, place: Place) -> Tensor:
     rank, size = place.cut_of(rule)
     tensors = [read(spec.name) for spec in rule.hf]
-    if rule.vocabulary:
-        tensors = [padded_rows(tensor, place.vocab_padding) for tensor in tensors]
     if cuts_merged(rule, config, size):
         return merge(rule, tensors, config).chunk(size)[rank]
     cuts = [shard(tensor, spec, rule.axis, rank, size) for tensor, spec in zip(tensors, rule.hf, strict=True)]
     return merge(rule, cuts, local_dimensions(config, size))
-
-
-def padded_rows(tensor: Tensor, multiple: int) -> Tensor:
-    """`tensor` with zero rows until their number is a multiple of `multiple`."""
-    surplus = -len(tensor) % multiple
-    if not surplus:
-        return tensor
-    return torch.cat([tensor, tensor.new_zeros(surplus, *tensor.shape[1:])])
 
 
 def local_cuts(rule: Rule, tensor: Tensor, config: HFModelConfig, place: Place) -> list[Tensor]:

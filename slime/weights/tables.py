@@ -21,7 +21,6 @@ def rules(config: HFModelConfig) -> list[Rule]:
             "embedding.word_embeddings.weight",
             (HFTensor(f"{body}embed_tokens.weight", vocabulary),),
             axis=COLUMNS,
-            vocabulary=True,
         )
     ]
     for layer in range(config.layers):
@@ -29,7 +28,7 @@ def rules(config: HFModelConfig) -> list[Rule]:
     table.append(Rule("decoder.final_layernorm.weight", (HFTensor(f"{body}norm.weight", (config.hidden,)),)))
     if not config.tied_embeddings:
         head = (HFTensor("lm_head.weight", vocabulary),)
-        table.append(Rule("output_layer.weight", head, axis=COLUMNS, vocabulary=True))
+        table.append(Rule("output_layer.weight", head, axis=COLUMNS))
     return table
 
 

@@ -35,19 +35,21 @@ def measure(folder: Path, parallel: ParallelSettings, recompute: bool = False) -
 
     from slime.megatron.gather import gather_hf_tensors
     from slime.megatron.model import build_model, load_hf_weights
-    from slime.megatron.model_settings import ComputeSettings
+    from slime.megatron.model_settings import ComputeSettings, Recompute
     from slime.weights.hf_config import read_config
 
     config = read_config(folder)
-    model = build_model(config, torch.device("cpu"), ComputeSettings(recompute=recompute), parallel)
+    model = build_model(
+        config, torch.device("cpu"), ComputeSettings(recompute=Recompute() if recompute else None), parallel
+    )
     load_hf_weights(model, config, folder)
     wrapped = DistributedDataParallel(model.config, DistributedDataParallelConfig(grad_reduce_in_fp32=True), model)
     wrapped.zero_grad_buffer()
     wrapped.config.finalize_model_grads_func = finalize_model_grads
     size, rank = parallel_state.get_data_parallel_world_size(), parallel_state.get_data_parallel_rank()
-    batches = [_batch(indices, parallel, config.sparse is not None) for indices in MICRO_BATCHES[rank::size]]
+    batches = [_batch(indices, model.config, config.sparse is not None) for indices in MICRO_BATCHES[rank::size]]
     results = get_forward_backward_func()(
-        forward_step_func=partial(_forward, count=len(batches) * size, vocabulary=config.vocab),
+        forward_step_func=partial(_forward, count=len(batches) * size),
         data_iterator=iter(batches),
         model=wrapped,
         num_microbatches=len(batches),
@@ -72,28 +74,18 @@ def _gradient(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.main_grad if hasattr(tensor, "main_grad") else torch.zeros_like(tensor)
 
 
-def _batch(indices: tuple[int, ...], parallel: ParallelSettings, aligned: bool) -> Any:
-    from megatron.core import parallel_state
-
-    from slime.megatron.packing import pack
+def _batch(indices: tuple[int, ...], settings: Any, aligned: bool) -> Any:
+    from slime.megatron.ranks import pack_for
 
     tokens = [sequences(aligned)[i] for i in indices]
-    context = (parallel_state.get_context_parallel_rank(), parallel_state.get_context_parallel_world_size())
-    packed = pack(
-        tokens,
-        [len(one) // 2 for one in tokens],
-        torch.device("cpu"),
-        row_multiple=parallel.tensor if parallel.sequence_parallel else 1,
-        context=context,
-    )
-    return indices, packed
+    return indices, pack_for(settings, tokens, [len(one) // 2 for one in tokens], torch.device("cpu"))
 
 
-def _forward(iterator: Any, model: Any, count: int, vocabulary: int) -> Any:
+def _forward(iterator: Any, model: Any, count: int) -> Any:
     from megatron.core import parallel_state
 
-    from slime.megatron.context_parallel import join_values
     from slime.megatron.packing import run_model
+    from slime.megatron.ranks import whole_responses
     from slime.megatron.vocab_parallel import token_scores
 
     indices, packed = next(iterator)
@@ -101,10 +93,8 @@ def _forward(iterator: Any, model: Any, count: int, vocabulary: int) -> Any:
     def loss(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         chosen = logits.flatten(0, 1).index_select(0, packed.logit_rows)
         group = parallel_state.get_tensor_model_parallel_group()
-        scores = token_scores(chosen, packed.targets, TEMPERATURE, vocabulary, group)
-        if packed.places is not None:
-            cp = parallel_state.get_context_parallel_group()
-            scores = tuple(join_values(part, packed.places, sum(packed.response_lengths), cp) for part in scores)
+        scores = token_scores(chosen, packed.targets, TEMPERATURE, group)
+        scores = tuple(whole_responses(part, packed) for part in scores)
         weights = [weights_of(i, n) for i, n in zip(indices, packed.response_lengths, strict=True)]
         parts = (torch.cat([pair[kind] for pair in weights]) for kind in (0, 1))
         total = sum((values * weight).sum() for values, weight in zip(scores, parts, strict=True))

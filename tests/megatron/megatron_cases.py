@@ -173,23 +173,37 @@ def reference_optimizer(model: PreTrainedModel, lr: float = 1e-3, weight_decay: 
     return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.999), eps=1e-8)
 
 
-def train_one_rank(rank: int, ranks: int, port: int, hf: Path, out: Path, broken: bool) -> None:
-    """Body of one data-parallel process: two rounds; weights, metrics and the error of a broken round go to `out`."""
+def train_one_rank(rank: int, ranks: int, port: int, hf: Path, out: Path, flags: dict[str, Any]) -> None:
+    """Body of one process: two rounds, and a broken one; weights, metrics, the error and log-probs go to `out`.
+
+    Args:
+        flags: of the run, for instance its parallel sizes.
+    """
+    from slime.config.layout import train_rank
     from slime.megatron.step import NonFiniteStepError
     from slime.megatron.trainer import MegatronTrainer
 
     torch.set_num_threads(1)
-    trainer = MegatronTrainer(make_config(hf, actor_num_gpus_per_node=ranks), rank, ranks, "127.0.0.1", port)
+    config = make_config(hf, actor_num_gpus_per_node=ranks, save=str(out / "saved"), **flags)
+    data, copies = train_rank(config, rank).data, config.data_parallel_size
+    trainer = MegatronTrainer(config, rank, ranks, "127.0.0.1", port)
     trainer.load()
-    metrics = [trainer.train(make_batch(make_sequences(16, seed), 1, 4, rank, ranks)) for seed in range(2)]
+    log_probs = [torch.from_numpy(one) for one in trainer.log_probs(make_sequences(5, seed=9))]
+    # Two optimizer steps in the second round, so that old log-probs are computed before them.
+    metrics = [
+        trainer.train(make_batch(make_sequences(16, seed), steps, 4, data, copies)) for seed, steps in ((0, 1), (1, 2))
+    ]
+    trainer.save(1)
     error = ""
-    if broken:
-        sequences = make_sequences(16, seed=3)
-        sequences[1].advantage = float("inf")  # on the second rank when there are two
-        try:
-            trainer.train(make_batch(sequences, 1, 4, rank, ranks))
-        except NonFiniteStepError as refused:
-            error = str(refused)
+    sequences = make_sequences(16, seed=3)
+    sequences[1].advantage = float("inf")  # on the second copy of the model when there are two
+    try:
+        trainer.train(make_batch(sequences, 1, 4, data, copies))
+    except NonFiniteStepError as refused:
+        error = str(refused)
     weights = {name: tensor.clone() for name, tensor in trainer.named_hf_tensors()}
-    torch.save({"metrics": metrics, "weights": weights, "error": error}, out / f"rank{rank}-of-{ranks}.pt")
+    torch.save(
+        {"metrics": metrics, "weights": weights, "error": error, "log_probs": log_probs},
+        out / f"rank{rank}-of-{ranks}.pt",
+    )
     trainer.close()

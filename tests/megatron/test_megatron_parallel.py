@@ -1,4 +1,4 @@
-"""Two data-parallel processes over gloo give what one process gives."""
+"""Several processes over gloo give what one process gives: data parallel, and one model over several ranks."""
 
 from __future__ import annotations
 
@@ -14,36 +14,54 @@ from megatron_cases import train_one_rank
 pytestmark = pytest.mark.runtime
 
 
-def run_ranks(ranks: int, hf: Path, out: Path) -> list[dict[str, Any]]:
+def run_ranks(ranks: int, hf: Path, out: Path, **flags: Any) -> list[dict[str, Any]]:
+    """What each rank wrote after its two rounds."""
+    out.mkdir(exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=train_one_rank, args=(rank, ranks, port, hf, out, True)) for rank in range(ranks)
+        context.Process(target=train_one_rank, args=(rank, ranks, port, hf, out, flags)) for rank in range(ranks)
     ]
     for process in processes:
         process.start()
     for process in processes:
-        process.join(120)
+        process.join(240)
         if process.is_alive():
             process.kill()
         assert process.exitcode == 0
     return [torch.load(out / f"rank{rank}-of-{ranks}.pt", weights_only=True) for rank in range(ranks)]
 
 
-def test_two_ranks_equal_one(hf_folder: Path, tmp_path: Path) -> None:
-    (alone,) = run_ranks(1, hf_folder, tmp_path)
-    pair = run_ranks(2, hf_folder, tmp_path)
-    for metrics in (pair[0]["metrics"], pair[1]["metrics"]):
-        assert len(metrics) == 2
-        for one, other in zip(alone["metrics"], metrics, strict=True):
+@pytest.fixture(scope="module")
+def alone(hf_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The results of one process."""
+    return run_ranks(1, hf_folder, tmp_path_factory.mktemp("alone"))[0]
+
+
+LAYOUTS: dict[str, tuple[int, dict[str, Any]]] = {
+    "data": (2, {}),
+    "tensor": (2, {"tensor_model_parallel_size": 2, "sequence_parallel": True}),
+    "pipeline": (2, {"pipeline_model_parallel_size": 2, "recompute_granularity": "full"}),
+    "context": (2, {"context_parallel_size": 2}),
+    "tensor and data": (4, {"tensor_model_parallel_size": 2}),
+}
+
+
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+def test_several_ranks_equal_one(layout: str, alone: dict[str, Any], hf_folder: Path, tmp_path: Path) -> None:
+    ranks, flags = LAYOUTS[layout]
+    results = run_ranks(ranks, hf_folder, tmp_path / "several", **flags)
+    for result in results:
+        for one, other in zip(alone["metrics"], result["metrics"], strict=True):
             assert other == pytest.approx(one, rel=1e-4, abs=1e-5)
-    for name, tensor in alone["weights"].items():
-        assert torch.equal(pair[0]["weights"][name], pair[1]["weights"][name]), name
-        torch.testing.assert_close(pair[0]["weights"][name], tensor, rtol=0, atol=1e-5)
-    # Sample 101 is broken on one rank; every rank refuses and names it, so none waits for the other.
-    for result in (alone, *pair):
+        for one, other in zip(alone["log_probs"], result["log_probs"], strict=True):
+            torch.testing.assert_close(other, one, rtol=0, atol=2e-5)
+        for name, tensor in alone["weights"].items():
+            assert torch.equal(result["weights"][name], results[0]["weights"][name]), name
+            torch.testing.assert_close(result["weights"][name], tensor, rtol=0, atol=1e-5)
+        # Sample 101 is broken; every rank refuses and names it, so none waits for another.
         assert "sample 101 (advantage inf at response token 0)" in result["error"]
 
 

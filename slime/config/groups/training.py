@@ -168,10 +168,8 @@ class OptimizerFlags:
 class ParallelFlags:
     """Parallel sizes of the trainer, in GPUs."""
 
-    tensor_model_parallel_size: int = flag(1, "张量并行", "tensor parallelism", minimum=1, only=(1,), source="megatron")
-    pipeline_model_parallel_size: int = flag(
-        1, "流水线并行", "pipeline parallelism", minimum=1, only=(1,), source="megatron"
-    )
+    tensor_model_parallel_size: int = flag(1, "张量并行", "tensor parallelism", minimum=1, source="megatron")
+    pipeline_model_parallel_size: int = flag(1, "流水线并行", "pipeline parallelism", minimum=1, source="megatron")
     num_layers_per_virtual_pipeline_stage: int | None = planned(
         None, "每个虚拟流水线阶段的层数", "layers of one virtual pipeline stage", minimum=1, source="megatron"
     )
@@ -185,18 +183,18 @@ class ParallelFlags:
         minimum=1,
         source="megatron",
     )
-    context_parallel_size: int = flag(1, "上下文并行", "context parallelism", minimum=1, only=(1,), source="megatron")
-    expert_model_parallel_size: int = flag(1, "专家并行", "expert parallelism", minimum=1, only=(1,), source="megatron")
+    context_parallel_size: int = flag(1, "上下文并行", "context parallelism", minimum=1, source="megatron")
+    expert_model_parallel_size: int = flag(1, "专家并行", "expert parallelism", minimum=1, source="megatron")
     expert_tensor_parallel_size: int = flag(
-        1, "专家内的张量并行", "tensor parallelism inside experts", minimum=1, only=(1,), source="megatron"
+        1, "专家内的张量并行", "tensor parallelism inside experts", minimum=1, source="megatron"
     )
-    sequence_parallel: bool = planned(
+    sequence_parallel: bool = flag(
         False, "序列并行，与张量并行一起用", "sequence parallelism, together with tensor parallelism", source="megatron"
     )
-    decoder_first_pipeline_num_layers: int | None = planned(
+    decoder_first_pipeline_num_layers: int | None = flag(
         None, "第一个流水线阶段的层数", "layers of the first pipeline stage", minimum=1, source="megatron"
     )
-    decoder_last_pipeline_num_layers: int | None = planned(
+    decoder_last_pipeline_num_layers: int | None = flag(
         None, "最后一个流水线阶段的层数", "layers of the last pipeline stage", minimum=1, source="megatron"
     )
     moe_token_dispatcher_type: str | None = planned(
@@ -294,17 +292,23 @@ class NumericsFlags:
         2, "FP16 损失缩放下调前容忍的溢出数", "overflows before the loss scale shrinks", minimum=1, source="megatron"
     )
     fp32_residual_connection: bool = planned(False, "残差用 FP32", "residual connections in FP32", source="megatron")
-    recompute_granularity: str | None = planned(
+    recompute_granularity: str | None = flag(
         None,
         "激活重计算的范围",
         "what activation recomputation covers",
         choices=("full", "selective"),
+        only=("full",),
         source="megatron",
     )
-    recompute_method: str | None = planned(
-        None, "激活重计算的方法", "how activations are recomputed", choices=("uniform", "block"), source="megatron"
+    recompute_method: str | None = flag(
+        None,
+        "激活重计算的方法",
+        "how activations are recomputed",
+        choices=("uniform", "block"),
+        only=("uniform",),
+        source="megatron",
     )
-    recompute_num_layers: int | None = planned(
+    recompute_num_layers: int | None = flag(
         None, "每段重计算的层数", "layers per recomputed block", minimum=1, source="megatron"
     )
     mtp_num_layers: int | None = planned(None, "训练的 MTP 层数", "MTP layers to train", minimum=1, source="megatron")
