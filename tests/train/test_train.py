@@ -112,6 +112,25 @@ def test_the_run_resumes_where_it_was_saved(run: tuple[Path, str], experiment: E
     assert list(disk.iterdir()) == []  # versions are removed once they are loaded
 
 
+def test_one_model_on_two_trainers(experiment: Experiment, tmp_path: Path) -> None:
+    """Tensor and sequence parallel: two processes hold half of each weight, and the engines receive whole ones."""
+    done = slime(
+        *experiment.words(
+            tmp_path,
+            num_rollout=2,
+            save_interval=None,
+            actor_num_gpus_per_node=2,
+            tensor_model_parallel_size=2,
+            sequence_parallel=True,
+            rollout_num_gpus=1,
+        ),
+        folder=experiment.root,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for record in rounds(tmp_path):
+        assert record["train/train_rollout_logprob_abs_diff_max"] < 1e-4
+
+
 def test_two_trainers_and_relative_paths(experiment: Experiment, tmp_path: Path) -> None:
     """Two processes of training share a step, and each finds what the launcher names relative to its folder."""
     done = slime(
