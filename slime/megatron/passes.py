@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -15,6 +16,11 @@ from slime.megatron.objective import SequenceInputs
 
 REFERENCE, TEACHER = "ref", "teacher"
 """Names of the sets of weights that are swapped in."""
+
+
+def reference_folder(root: Path, step: int) -> Path:
+    """Where a run keeps the reference that belongs to its checkpoint of `step`, once it has followed the policy."""
+    return root / "reference" / f"iter_{step:07d}"
 
 
 @dataclass(frozen=True)

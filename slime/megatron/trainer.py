@@ -19,7 +19,7 @@ from slime.config import Config
 from slime.data.train_batch import TrainBatch, TrainStep
 from slime.megatron import process
 from slime.megatron.batch_checks import check_batch
-from slime.megatron.checkpoint import LoadedState, TrainState, load_checkpoint, save_checkpoint
+from slime.megatron.checkpoint import LoadedState, TrainState, load_checkpoint, save_checkpoint, save_release
 from slime.megatron.critic import Critic
 from slime.megatron.estimate import ForwardPasses, estimate
 from slime.megatron.forward import Scorable, read_responses
@@ -29,7 +29,7 @@ from slime.megatron.model import build_model, load_hf_weights
 from slime.megatron.objective import LogProbGap, MicroBatch, SequenceInputs, evaluate_policy, make_micro_batch
 from slime.megatron.optimizer import build_optimizer, wrap_model
 from slime.megatron.packing import PackedBatch
-from slime.megatron.passes import REFERENCE, TEACHER, correction_means, needed_passes
+from slime.megatron.passes import REFERENCE, TEACHER, correction_means, needed_passes, reference_folder
 from slime.megatron.postprocess import load_postprocess, rollout_data
 from slime.megatron.settings import (
     compute_settings,
@@ -127,10 +127,11 @@ class MegatronTrainer:
         if not resumes and self.config.ref_load is None:
             raise CheckpointError(f"--load {load} holds no checkpoint, and there is no --ref-load to start from.")
         loaded = LoadedState(source=Path())
-        if not resumes or self._needs.ref:
+        if self._needs.ref:
+            self._load_weights(self._reference_source(load))
+            self._copies.keep(REFERENCE)
+        if not resumes:
             loaded = self._load_weights(Path(self.config.ref_load or ""))
-            if self._needs.ref:
-                self._copies.keep(REFERENCE)
         if resumes and load is not None:
             loaded = load_checkpoint(load, self._model, self._state)
         elif self.dtype is not torch.float32:
@@ -138,6 +139,18 @@ class MegatronTrainer:
         if self._critic is not None:
             self._critic.load(load, loaded.step)
         return loaded
+
+    def _reference_source(self, load: Path | None) -> Path:
+        """Where the reference is: --ref-load, or beside a checkpoint that was saved after the reference had followed.
+
+        Raises:
+            CheckpointError: it should be there, and is not.
+        """
+        step = None if load is None else read_tracker(load)
+        interval = self.config.ref_update_interval
+        if load is None or not isinstance(step, int) or interval is None or step + 1 < interval:
+            return Path(self.config.ref_load or "")
+        return reference_folder(load, step)
 
     def _load_weights(self, source: Path) -> LoadedState:
         """Weights alone, from a Hugging Face or a Megatron checkpoint."""
@@ -274,6 +287,10 @@ class MegatronTrainer:
         if self._critic is not None:
             # First: a kill between the two leaves the policy's earlier checkpoint, whose critic is still there.
             self._critic.save(folder, step)
+        interval = self.config.ref_update_interval
+        if self._needs.ref and interval and step + 1 >= interval:
+            with self._copies.swapped_in(REFERENCE):
+                save_release(reference_folder(folder, step), self._model, {"reference": step})
         return save_checkpoint(folder, step, self._model, self._state, data_cursor)
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import shutil
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from slime.data.train_batch import TrainSequence
 from slime.megatron.batch_checks import TrainBatchError
+from slime.weights.tracker import CheckpointError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -370,3 +372,19 @@ def test_the_reference_follows_at_its_interval(make_trainer: Make, hf_folder: Pa
     assert found[1] > 1e-6
     assert found[2] == pytest.approx(0, abs=1e-9)  # copied after the second round
     assert found[3] > 1e-6
+
+
+def test_a_reference_that_followed_is_there_after_a_resumption(make_trainer: Make, tmp_path: Path) -> None:
+    flags = {"use_kl_loss": True, "kl_loss_coef": 0.1, "ref_update_interval": 2, "save": str(tmp_path)}
+    trainer = make_trainer(lr_warmup_iters=0, **flags)
+    trainer.load()
+    for round_id in range(3):
+        trainer.train(make_batch(round_sequences(round_id), round_id=round_id))
+    trainer.save(2, {})
+    expected = trainer.train(make_batch(round_sequences(3), round_id=3))
+    resumed = make_trainer(lr_warmup_iters=0, load=str(tmp_path), **flags)
+    assert resumed.load().step == 2
+    assert resumed.train(make_batch(round_sequences(3), round_id=3)) == expected
+    shutil.rmtree(tmp_path / "reference")
+    with pytest.raises(CheckpointError, match=r"reference/iter_0000002 holds no Megatron checkpoint"):
+        make_trainer(load=str(tmp_path), **flags).load()

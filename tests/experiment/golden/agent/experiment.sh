@@ -2,11 +2,10 @@
 # experiment.sh, made by the slime lab from recipes/launch/glm-4.7-flash.yaml, commit 0123456789abcdef0123456789abcdef01234567.
 # GLM-4.7-Flash | separate | async | fp8 | tis
 # Ray GPUs: 24. Whether the model fits depends on the GPU and on the length of responses; nothing here has measured it.
-# planned: Model: GLM-4.7-Flash writes --recipe glm-4.7-flash, --tensor-model-parallel-size 2, --sequence-parallel and 13 more flags that the runtime does not run yet; the launcher refuses this shell by name.
+# planned: Model: GLM-4.7-Flash writes --recipe glm-4.7-flash, --moe-token-dispatcher-type, --moe-enable-deepep and 7 more flags that the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Schedule: Fully async writes --rollout-function-path slime.rollout.fully_async_rollout.generate_rollout_fully_async, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: straw durable queue: on writes --rollout-data-transport straw, --rollout-data-dir, --rollout-queue-run-id and 2 more flags that the runtime does not run yet; the launcher refuses this shell by name.
 # planned: CPU Adam: on writes --optimizer-cpu-offload, --overlap-cpu-optimizer-d2h-h2d, --use-precision-aware-optimizer, which the runtime does not run yet; the launcher refuses this shell by name.
-# planned: Activation recomputation: on writes --recompute-granularity, --recompute-method, --recompute-num-layers, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Training → rollout precision: BF16 → FP8 writes --sglang-moe-a2a-backend, --sglang-deepep-mode, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: PD disaggregation: on writes --sglang-disaggregation-transfer-backend, --sglang-config, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: RDMA devices writes --sglang-disaggregation-ib-device, which the runtime does not run yet; the launcher refuses this shell by name.

@@ -2,9 +2,8 @@
 # experiment.sh, made by the slime lab from recipes/launch/glm-4.7-flash.yaml, commit 0123456789abcdef0123456789abcdef01234567.
 # GLM-4.7-Flash | colocate | sync | bf16 | tis
 # Ray GPUs: 8. Whether the model fits depends on the GPU and on the length of responses; nothing here has measured it.
-# planned: Model: GLM-4.7-Flash writes --recipe glm-4.7-flash, --tensor-model-parallel-size 2, --sequence-parallel and 12 more flags that the runtime does not run yet; the launcher refuses this shell by name.
+# planned: Model: GLM-4.7-Flash writes --recipe glm-4.7-flash, --moe-token-dispatcher-type, --moe-enable-deepep and 6 more flags that the runtime does not run yet; the launcher refuses this shell by name.
 # planned: CPU Adam: on writes --optimizer-cpu-offload, --overlap-cpu-optimizer-d2h-h2d, --use-precision-aware-optimizer, which the runtime does not run yet; the launcher refuses this shell by name.
-# planned: Activation recomputation: on writes --recompute-granularity, --recompute-method, --recompute-num-layers, which the runtime does not run yet; the launcher refuses this shell by name.
 #
 # Run it from the root of the repository, with the same repository, environment and paths on every node:
 #   bash experiment.sh prepare   weights and prompts, once, on storage that all nodes see; can be run again after a break
