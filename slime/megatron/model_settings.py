@@ -27,11 +27,13 @@ class ComputeSettings:
     Attributes:
         dtype: of weights and activations.
         recompute: compute layers again in the backward pass; None = keep their activations.
+        fused: join the MLP's activation with its product, and what is added to the residual with it, by torch.compile.
     """
 
     dtype: torch.dtype = torch.float32
     softmax_in_fp32: bool = True
     recompute: Recompute | None = None
+    fused: bool = False
 
 
 def transformer_config(
@@ -39,8 +41,7 @@ def transformer_config(
 ) -> TransformerConfig:
     """Megatron's configuration.
 
-    Fusions are off: their kernels come with Transformer Engine, Apex or torch.compile, and the plain operations give
-    the same numbers on every device.
+    Fusions that need Transformer Engine or Apex are off; the plain operations give the same numbers on every device.
 
     Raises:
         LayoutError: sizes that Megatron would train wrongly, without a word.
@@ -145,8 +146,8 @@ def _compute(compute: ComputeSettings) -> dict[str, Any]:
         "perform_initialization": False,  # every weight is loaded
         "gradient_accumulation_fusion": False,
         "masked_softmax_fusion": False,
-        "bias_activation_fusion": False,
-        "bias_dropout_fusion": False,
+        "bias_activation_fusion": compute.fused,
+        "bias_dropout_fusion": compute.fused,
         "apply_rope_fusion": False,
         "persist_layer_norm": False,
         "cuda_graph_scope": [],  # no CUDA graphs; the default is deprecated and warns

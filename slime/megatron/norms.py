@@ -9,6 +9,7 @@ import torch
 from megatron.core.transformer.transformer_config import TransformerConfig
 from megatron.core.transformer.transformer_layer import TransformerLayer
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 class RMSNorm(nn.Module):
@@ -26,19 +27,16 @@ class RMSNorm(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Normed `values`, in their dtype."""
-        wide = values.float()
-        normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
-        return self._scaled(normed, values.dtype)
-
-    def _scaled(self, normed: Tensor, dtype: torch.dtype) -> Tensor:
-        return self.weight * normed.to(dtype)  # rounded before it is scaled, as Llama, Qwen and GLM do
+        return functional.rms_norm(values, self.weight.shape, self.weight, self.eps)
 
 
 class ZeroCentredRMSNorm(RMSNorm):
     """Multiplies by 1 + weight, so that weight decay pulls the scale towards 1 (Qwen3-Next)."""
 
-    def _scaled(self, normed: Tensor, dtype: torch.dtype) -> Tensor:
-        return (normed * (1.0 + self.weight.float())).to(dtype)
+    def forward(self, values: Tensor) -> Tensor:
+        """Normed `values`, in their dtype."""
+        normed = functional.rms_norm(values.float(), self.weight.shape, 1.0 + self.weight.float(), self.eps)
+        return normed.to(values.dtype)
 
 
 class LatentRMSNorm(RMSNorm):

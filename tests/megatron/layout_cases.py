@@ -11,6 +11,7 @@ import torch.distributed as dist
 from families import sequences
 
 from slime.megatron.parallel import ParallelSettings
+from slime.megatron.process import Device
 
 TEMPERATURE = 0.7
 MICRO_BATCHES = ((0, 2), (1, 3))
@@ -23,7 +24,7 @@ def weights_of(index: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(2, count, generator=generator).unbind()
 
 
-def measure(folder: Path, parallel: ParallelSettings, recompute: bool = False) -> dict[str, Any]:
+def measure(folder: Path, parallel: ParallelSettings, recompute: bool, device: torch.device) -> dict[str, Any]:
     """Loss, whole gradients and log-probs of one layout; needs joined process groups of its sizes.
 
     Returns:
@@ -39,15 +40,15 @@ def measure(folder: Path, parallel: ParallelSettings, recompute: bool = False) -
     from slime.weights.hf_config import read_config
 
     config = read_config(folder)
-    model = build_model(
-        config, torch.device("cpu"), ComputeSettings(recompute=Recompute() if recompute else None), parallel
-    )
+    model = build_model(config, device, ComputeSettings(recompute=Recompute() if recompute else None), parallel)
     load_hf_weights(model, config, folder)
     wrapped = DistributedDataParallel(model.config, DistributedDataParallelConfig(grad_reduce_in_fp32=True), model)
     wrapped.zero_grad_buffer()
     wrapped.config.finalize_model_grads_func = finalize_model_grads
     size, rank = parallel_state.get_data_parallel_world_size(), parallel_state.get_data_parallel_rank()
-    batches = [_batch(indices, model.config, config.sparse is not None) for indices in MICRO_BATCHES[rank::size]]
+    batches = [
+        _batch(indices, model.config, config.sparse is not None, device) for indices in MICRO_BATCHES[rank::size]
+    ]
     results = get_forward_backward_func()(
         forward_step_func=partial(_forward, count=len(batches) * size),
         data_iterator=iter(batches),
@@ -57,15 +58,15 @@ def measure(folder: Path, parallel: ParallelSettings, recompute: bool = False) -
         micro_batch_size=1,
         forward_only=False,
     )
-    loss = torch.tensor([sum(float(part) for part in results)], dtype=torch.float64)
+    loss = torch.tensor([sum(float(part) for part in results)], dtype=torch.float64, device=device)
     dist.all_reduce(loss, group=parallel_state.get_data_parallel_group())
     if parallel.pipeline > 1:
         group = parallel_state.get_pipeline_model_parallel_group()
         dist.broadcast(loss, parallel_state.get_pipeline_model_parallel_last_rank(), group)
     return {
         "loss": float(loss),
-        "gradients": {name: grad.clone() for name, grad in gather_hf_tensors(model, config, _gradient)},
-        "weights": {name: tensor.clone() for name, tensor in gather_hf_tensors(model, config)},
+        "gradients": {name: grad.cpu().clone() for name, grad in gather_hf_tensors(model, config, _gradient)},
+        "weights": {name: tensor.cpu().clone() for name, tensor in gather_hf_tensors(model, config)},
     }
 
 
@@ -74,11 +75,11 @@ def _gradient(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.main_grad if hasattr(tensor, "main_grad") else torch.zeros_like(tensor)
 
 
-def _batch(indices: tuple[int, ...], settings: Any, aligned: bool) -> Any:
+def _batch(indices: tuple[int, ...], settings: Any, aligned: bool, device: torch.device) -> Any:
     from slime.megatron.ranks import pack_for
 
     tokens = [sequences(aligned)[i] for i in indices]
-    return indices, pack_for(settings, tokens, [len(one) // 2 for one in tokens], torch.device("cpu"))
+    return indices, pack_for(settings, tokens, [len(one) // 2 for one in tokens], device)
 
 
 def _forward(iterator: Any, model: Any, count: int) -> Any:
@@ -96,7 +97,7 @@ def _forward(iterator: Any, model: Any, count: int) -> Any:
         scores = token_scores(chosen, packed.targets, TEMPERATURE, group)
         scores = tuple(whole_responses(part, packed) for part in scores)
         weights = [weights_of(i, n) for i, n in zip(indices, packed.response_lengths, strict=True)]
-        parts = (torch.cat([pair[kind] for pair in weights]) for kind in (0, 1))
+        parts = (torch.cat([pair[kind] for pair in weights]).to(logits.device) for kind in (0, 1))
         total = sum((values * weight).sum() for values, weight in zip(scores, parts, strict=True))
         # Megatron divides by the micro-batches of this rank and averages over ranks; both are taken back.
         return total * count, total.detach()
@@ -108,7 +109,7 @@ Job = tuple[str, Path, ParallelSettings, bool]
 """Name of the result, checkpoint, layout, and whether activations are computed again."""
 
 
-def run_layouts(rank: int, ranks: int, port: int, jobs: list[Job], out: Path) -> None:
+def run_layouts(rank: int, ranks: int, port: int, jobs: list[Job], out: Path, device: Device = "cpu") -> None:
     """One of `ranks` processes: every job in turn; rank 0 writes what `measure` returned."""
     from megatron.core import parallel_state
 
@@ -119,12 +120,15 @@ def run_layouts(rank: int, ranks: int, port: int, jobs: list[Job], out: Path) ->
     for name, folder, parallel, recompute in jobs:
         if dist.is_initialized():
             parallel_state.destroy_model_parallel()
-            process.initialize_megatron(process.ProcessSpec(device="cpu", parallel=parallel))
+            process.initialize_megatron(process.ProcessSpec(device=device, parallel=parallel))
         else:
             process.start(
-                process.ProcessSpec("cpu", rank, ranks, "127.0.0.1", port, parallel=parallel, timeout_minutes=2)
+                process.ProcessSpec(
+                    device, rank, ranks, "127.0.0.1", port, local_rank=rank, parallel=parallel, timeout_minutes=2
+                )
             )
-        results[name] = measure(folder, parallel, recompute)
+        on = process.ProcessSpec(device, local_rank=rank).torch_device
+        results[name] = measure(folder, parallel, recompute, on)
         if rank == 0:
             torch.save(results, out)
     process.stop()
