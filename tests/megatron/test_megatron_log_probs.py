@@ -55,12 +55,13 @@ def test_temperature_divides_the_logits(make_trainer: Make, hf_folder: Path) -> 
         assert float((torch.from_numpy(found) - expected).abs().max()) < TOLERANCE
 
 
-def test_chunks_change_neither_values_nor_gradients() -> None:
+def test_chunks_change_neither_values_nor_gradients(make_trainer: Make) -> None:
     from slime.megatron.log_probs import score_tokens
     from slime.megatron.packing import pack
 
+    make_trainer()  # joins the process groups that a cut vocabulary would be read through
     packed = pack([[1, 2, 3, 4, 5, 6], [7, 8, 9]], [4, 2], torch.device("cpu"))
-    base = torch.randn(2, 6, VOCABULARY, generator=torch.Generator().manual_seed(0))
+    base = torch.randn(1, 9, VOCABULARY, generator=torch.Generator().manual_seed(0))
     results = []
     for elements in (10**9, 2 * VOCABULARY):
         logits = base.clone().requires_grad_()
@@ -100,3 +101,32 @@ def test_weights_come_back_under_their_hugging_face_names(make_trainer: Make, hf
     for name, tensor in found.items():
         assert tensor.is_contiguous() and not tensor.requires_grad
         assert torch.equal(tensor, expected[name]), name
+
+
+def test_scores_of_a_cut_vocabulary_equal_their_definition() -> None:
+    """Log-prob and entropy with their gradients, against plain float64; one rank holds the whole vocabulary here.
+
+    Two ranks are in test_layouts.py.
+    """
+    from slime.megatron import process
+    from slime.megatron.vocab_parallel import token_scores
+
+    process.start(process.ProcessSpec(device="cpu"))
+    try:
+        generator = torch.Generator().manual_seed(4)
+        logits = (torch.randn(7, 31, generator=generator) * 3).requires_grad_()
+        targets = torch.randint(0, 31, (7,), generator=generator)
+        first, second = torch.randn(2, 7, generator=generator)
+        group = torch.distributed.group.WORLD
+        log_probs, entropy = token_scores(logits, targets, 0.6, group)
+        ((log_probs * first).sum() + (entropy * second).sum()).backward()
+    finally:
+        process.stop()
+    exact = logits.detach().double().requires_grad_()
+    scores = (exact / 0.6).log_softmax(-1)
+    expected, spread = scores[torch.arange(7), targets], -(scores.exp() * scores).sum(-1)
+    ((expected * first).sum() + (spread * second).sum()).backward()
+    torch.testing.assert_close(log_probs.detach().double(), expected.detach(), rtol=0, atol=2e-6)
+    torch.testing.assert_close(entropy.detach().double(), spread.detach(), rtol=0, atol=2e-6)
+    assert logits.grad is not None and exact.grad is not None
+    torch.testing.assert_close(logits.grad.double(), exact.grad, rtol=0, atol=5e-6)
