@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sphinx_slime_lab import __version__, assets, config, mathml, nodes, theme_words, twins, workbench
 from sphinx_slime_lab.directives import LabDirective, RecipeDirective
 from sphinx_slime_lab.domain import SlimeDomain, keep_undocumented
-from sphinx_slime_lab.filling import FillExperiments
+from sphinx_slime_lab.filling import fill_experiments
 from sphinx_slime_lab.languages import add_language_link
 from sphinx_slime_lab.reference import DIRECTIVES
 from sphinx_slime_lab.roles import FactRole
@@ -31,13 +31,13 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_role_to_domain("slime", "fact", FactRole())
     app.add_search_language(ChineseBigrams)
     mathml.register(app)
-    app.add_post_transform(FillExperiments)
     app.connect("builder-inited", workbench.open_workbench)
     app.connect("builder-inited", assets.add_static_folder)
     app.connect("builder-inited", theme_words.add_theme_words)
     app.connect("env-get-outdated", assets.outdated)
     app.connect("env-updated", assets.write_data)
     app.connect("env-updated", twins.write)
+    app.connect("doctree-resolved", fill_experiments)
     app.connect("missing-reference", keep_undocumented)
     app.connect("html-page-context", assets.add_page_scripts)
     app.connect("html-page-context", add_language_link)
