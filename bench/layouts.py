@@ -58,12 +58,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
+    parser.add_argument(
+        "--checkpoints", type=Path, help="folder with the families' checkpoints; by default they are made"
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "bench" / "results")
     args = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
-        folders = {name: make_family(name, work / name) for name in args.families}
+        made = args.checkpoints
+        folders = {name: make_family(name, work / name) if made is None else made / name for name in args.families}
         jobs: list[Job] = [(name, folders[name], ParallelSettings(), False) for name in folders]
         alone = compute(1, jobs, work / "alone.pt", args.device)
         for layout, sizes in LAYOUTS.items():
