@@ -22,8 +22,11 @@ from slime.megatron.context_parallel import gather_rows
 
 try:
     from torch.nn.attention.varlen import varlen_attn
-except ImportError:  # before torch 2.10
+except ImportError:  # before torch 2.11
     varlen_attn = None
+
+KERNEL_DTYPES = (torch.bfloat16, torch.float16)
+"""What torch's kernel for packed sequences takes."""
 
 PADDING_SHARE = 0.25
 """Sequences attend in one rectangle while at most this share of it is padding."""
@@ -74,7 +77,7 @@ class PackedAttention(MegatronModule):
             return attend_chunks(query, whole[:, 0], whole[:, 1], lengths, self.scale, self._cp_group)[
                 ..., : value.shape[-1]
             ]
-        if varlen_attn is not None and query.is_cuda:
+        if varlen_attn is not None and query.is_cuda and query.dtype in KERNEL_DTYPES:
             return _flash(query, key, value, packed_seq_params, self.scale)
         return attend(query, key, value, sequence_lengths(packed_seq_params), self.scale)
 
@@ -92,11 +95,9 @@ def sequence_lengths(packed: PackedSeqParams) -> list[int]:
 def _flash(query: Tensor, key: Tensor, value: Tensor, packed: PackedSeqParams, scale: float) -> Tensor:
     channels = value.shape[-1]
     key, value = _shared_heads(query, key, value)
-    query, key, value = _equal_channels(query, key, value)
+    query, key, value = (part.contiguous() for part in _equal_channels(query, key, value))
     ends, longest = packed.cu_seqlens_q, packed.max_seqlen_q
-    # The kernel's own scale is that of the padded channels; ours is put into the query.
-    query = query * (scale * query.shape[-1] ** 0.5)
-    result: Tensor = varlen_attn(query, key, value, ends, ends, longest, longest, is_causal=True)
+    result: Tensor = varlen_attn(query, key, value, ends, ends, longest, longest, scale=scale, window_size=(-1, 0))
     return result[..., :channels]
 
 
