@@ -14,7 +14,7 @@ python -m slime train \
   --custom-generate-function-path examples.multi_turn_tools.agent:generate \
   --rm-type math \
   --rollout-shuffle \
-  --num-rollout 12 \
+  --num-rollout 30 \
   --rollout-batch-size 16 \
   --n-samples-per-prompt 8 \
   --rollout-max-response-len 40 \
@@ -23,12 +23,13 @@ python -m slime train \
   --actor-num-gpus-per-node 1 \
   --use-dynamic-batch-size \
   --max-tokens-per-gpu 8192 \
-  --lr 4e-4 \
+  --lr 1e-4 \
   --lr-warmup-iters 2 \
   --attention-dropout 0 \
   --hidden-dropout 0 \
-  --eval-interval 12 \
+  --eval-interval 10 \
   --eval-prompt-data sums "$folder/data/heldout.jsonl" \
   --n-samples-per-eval-prompt 4 \
+  --truncated-samples wrong \
   --log-multi-turn \
   "$@"
