@@ -105,12 +105,13 @@ latex_engine = "xelatex"
 _DIAGRAM = re.compile(r'(<object data="[^"]*" type="image/svg\+xml")>(\s*<p class="warning">(.*?)</p>)', re.DOTALL)
 
 
-def _name_diagrams(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Give each Mermaid drawing the name that stands inside it, where screen readers do not look."""
+def _help_readers(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Give Mermaid drawings the name that stands inside, where screen readers do not look; let keys scroll code."""
     if "body" in context:
-        context["body"] = _DIAGRAM.sub(r'\1 role="img" aria-label="\3">\2', context["body"])
+        named = _DIAGRAM.sub(r'\1 role="img" aria-label="\3">\2', context["body"])
+        context["body"] = named.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
 
 
 def setup(app: Any) -> None:
     """Connect what this site does to its pages."""
-    app.connect("html-page-context", _name_diagrams)
+    app.connect("html-page-context", _help_readers)
