@@ -20,13 +20,18 @@ class HFWeights:
     Memory that a tensor never touches is not taken from the machine, so a model of any size can be built and described;
     here the values come in, one parameter at a time. The last two are kept: a gated MLP's two halves are asked for one
     after the other.
+
+    Args:
+        config: the model's; its vocabulary may be larger than the checkpoint's, and the rows behind are zeros then.
     """
 
     def __init__(self, model: GPTModel, config: HFModelConfig, checkpoint: HFCheckpoint) -> None:
         parameters = model_tensors(model)
         self._dtypes = {name: tensor.dtype for name, tensor in parameters.items()}
         self._name_of = {tensor.untyped_storage().data_ptr(): name for name, tensor in parameters.items()}
-        self._make = dict(local_tensors(checkpoint.read, config, place_of(model.config)))
+        self._checkpoint = checkpoint
+        self._rows = dict.fromkeys((f"{config.prefix}embed_tokens.weight", "lm_head.weight"), config.vocab)
+        self._make = dict(local_tensors(self._read, config, place_of(model.config)))
         self._recent: OrderedDict[str, Tensor] = OrderedDict()
 
     def __call__(self, part: Tensor) -> Tensor:
@@ -36,4 +41,10 @@ class HFWeights:
             while len(self._recent) > 1:
                 self._recent.popitem(last=False)
             self._recent[name] = self._make[name]().to(self._dtypes[name]).contiguous()
-        return torch.as_strided(self._recent[name], part.size(), part.stride(), part.storage_offset())
+        whole = self._recent[name]  # maybe a view itself, of a Hugging Face tensor
+        return torch.as_strided(whole, part.size(), part.stride(), whole.storage_offset() + part.storage_offset())
+
+    def _read(self, name: str) -> Tensor:
+        tensor = self._checkpoint.read(name)
+        surplus = self._rows.get(name, len(tensor)) - len(tensor) if tensor.dim() else 0
+        return torch.cat([tensor, tensor.new_zeros(surplus, *tensor.shape[1:])]) if surplus else tensor

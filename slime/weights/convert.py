@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,11 +60,15 @@ def hf_to_megatron(hf_checkpoint: Path, save: Path, layout: Layout, force: bool,
         report(f"{save / RELEASE}: complete, made from these files; left as it is.")
         return
     report(f"reading {len(checkpoint.shapes)} tensors of {config.family}, {config.layers} layers, {config.dtype} ...")
-    with _model(config, layout.process(config)) as model:
+    spec = layout.process(config)
+    # Training refuses a vocabulary that its ranks cannot share evenly; a checkpoint with rows of zeros behind it is
+    # read by any number of ranks.
+    padded = replace(config, vocab=config.vocab + -config.vocab % spec.parallel.tensor)
+    with _model(padded, spec) as model:
         from slime.megatron.checkpoint import save_release
         from slime.megatron.streaming import HFWeights
 
-        folder = save_release(save, model, source, HFWeights(model, config, checkpoint))
+        folder = save_release(save, model, source, HFWeights(model, padded, checkpoint))
     report(f"{folder}: written.")
 
 

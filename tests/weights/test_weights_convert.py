@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 import torch
-
-from slime.weights.command import add_parser, run
+from convert_cases import convert
 
 pytestmark = pytest.mark.runtime
-
-
-def convert(*words: object) -> int:
-    parser = argparse.ArgumentParser()
-    add_parser(parser.add_subparsers())
-    return run(parser.parse_args(["convert", *map(str, words)]))
 
 
 def make_model(folder: Path, kind: str, dtype: torch.dtype = torch.float32, seed: int = 0) -> Path:
