@@ -114,13 +114,15 @@ def test_reload_keeps_the_choices(visit: Visit) -> None:
 def test_errors_withhold_the_shell_and_lead_to_the_field(visit: Visit) -> None:
     """An error marks its step, hides the runnable files, and a button puts the focus on what is missing."""
     page = visit.open()
-    visit.choose("model", "GLM-4.7")
+    visit.choose("model", "glm-4.7")
     page.get_by_role("button", name="Placement").click()
     page.locator('[data-field="nodes"] input').fill("3")
     page.locator('[data-field="nodes"] input').press("Tab")
     expect(page.locator(".slime-lab__finding--error").first).to_be_visible()
     expect(page.locator('[data-file="experiment.sh"] pre')).to_be_hidden()
-    expect(page.locator(".slime-lab__step-mark:visible")).to_have_count(1)
+    marked = page.locator(".slime-lab__step", has=page.locator(".slime-lab__step-mark:visible"))
+    expect(marked.filter(has_text="Placement")).to_have_count(1)
+    expect(marked.filter(has_text="Serving")).to_have_count(0)
     page.locator(".slime-lab__steps button").first.click()
     page.locator(".slime-lab__finding--error button", has_text="Go to").first.click()
     assert page.evaluate("document.activeElement.name || document.activeElement.id").endswith("nodes")
