@@ -72,9 +72,7 @@ class Plan:
         return sum(item.action == action for shard in self.shards for item in shard.items)
 
 
-def plan_quantise(
-    checkpoint: HFCheckpoint, target: Format, ignore: Sequence[str] = (), shard_bytes: int = SHARD_BYTES
-) -> Plan:
+def plan_quantise(checkpoint: HFCheckpoint, target: Format, ignore: Sequence[str] = ()) -> Plan:
     """Quantise `checkpoint`.
 
     Raises:
@@ -97,10 +95,10 @@ def plan_quantise(
         size = target.size(checkpoint.shapes[name], FLOATS[checkpoint.dtypes[name]])
         return Item("quantise", module, ((checkpoint.file_of[name], name),), outputs, size)
 
-    return Plan(target, _shards(map(item, checkpoint.shapes), shard_bytes), target.config(scope.kept_modules()))
+    return Plan(target, _shards(map(item, checkpoint.shapes)), target.config(scope.kept_modules()))
 
 
-def plan_dequantise(checkpoint: HFCheckpoint, source: Format, shard_bytes: int = SHARD_BYTES) -> Plan:
+def plan_dequantise(checkpoint: HFCheckpoint, source: Format) -> Plan:
     """Turn `checkpoint`, which is in the format `source`, into bfloat16.
 
     Raises:
@@ -119,7 +117,7 @@ def plan_dequantise(checkpoint: HFCheckpoint, source: Format, shard_bytes: int =
             items.append(_dequantise(checkpoint, module, source))
         elif name not in parts and not name.endswith(DROPPED):
             items.append(_copy(checkpoint, name))
-    return Plan(source, _shards(items, shard_bytes), None)
+    return Plan(source, _shards(items), None)
 
 
 def _quantised_modules(checkpoint: HFCheckpoint, source: Format) -> set[str]:
@@ -142,11 +140,11 @@ def _copy(checkpoint: HFCheckpoint, name: str) -> Item:
     return Item("copy", name, ((checkpoint.file_of[name], name),), (name,), size)
 
 
-def _shards(items: Iterable[Item], shard_bytes: int) -> tuple[Shard, ...]:
+def _shards(items: Iterable[Item]) -> tuple[Shard, ...]:
     groups: list[list[Item]] = [[]]
     size = 0
     for item in items:
-        if groups[-1] and size + item.size > shard_bytes:
+        if groups[-1] and size + item.size > SHARD_BYTES:
             groups.append([])
             size = 0
         groups[-1].append(item)
