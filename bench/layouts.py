@@ -57,6 +57,7 @@ def main() -> None:
     """Run all layouts and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--layouts", nargs="*", default=list(LAYOUTS), choices=list(LAYOUTS))
     parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
     parser.add_argument(
         "--checkpoints", type=Path, help="folder with the families' checkpoints; by default they are made"
@@ -70,7 +71,8 @@ def main() -> None:
         folders = {name: make_family(name, work / name) if made is None else made / name for name in args.families}
         jobs: list[Job] = [(name, folders[name], ParallelSettings(), False) for name in folders]
         alone = compute(1, jobs, work / "alone.pt", args.device)
-        for layout, sizes in LAYOUTS.items():
+        for layout in args.layouts:
+            sizes = LAYOUTS[layout]
             names = [name for name in folders if layout != "experts 2" or name in WITH_EXPERTS]
             jobs = [
                 (name, folders[name], UNEVEN if (layout, name) == ("pipeline 2", "glm_moe_dsa") else sizes, False)

@@ -123,7 +123,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     lengths = [args.length] * (args.tokens // args.length)
     # A CPU trains in float32; there the bench only shows that it runs.
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    compute = ComputeSettings(dtype, recompute=Recompute() if args.recompute else None, fused=args.fused)
+    recompute = Recompute(args.recompute_method, args.recompute_layers) if args.recompute_layers else None
+    compute = ComputeSettings(dtype, recompute=recompute, fused=args.fused)
     model = build_model(config, device, compute)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -162,7 +163,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "tokens_a_micro_batch": args.tokens,
         "sequence_length": args.length,
         "micro_batches_a_step": args.micro_batches,
-        "recompute": args.recompute,
+        "recompute_layers": args.recompute_layers,
+        "recompute_method": args.recompute_method,
         "fused": args.fused,
         "step_seconds": whole,
         "tokens_a_second": tokens / whole,
@@ -197,7 +199,8 @@ def main() -> None:
     parser.add_argument("--micro-batches", type=int, default=4, help="of a step")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--matrix", type=int, default=8192, help="rows of the product that the rate is measured with")
-    parser.add_argument("--recompute", action="store_true", help="compute layers again in the backward pass")
+    parser.add_argument("--recompute-layers", type=int, default=0, help="0 = keep all activations")
+    parser.add_argument("--recompute-method", choices=("uniform", "block"), default="uniform")
     parser.add_argument("--fused", action="store_true", help="join small operations by torch.compile")
     parser.add_argument("--trace", type=Path, help="write the kernels that take longest to this file")
     parser.add_argument("--output", type=Path, default=ROOT / "bench" / "results" / "train_speed.json")

@@ -305,7 +305,6 @@ class NumericsFlags:
         "激活重计算的方法",
         "how activations are recomputed",
         choices=("uniform", "block"),
-        only=("uniform",),
         source="megatron",
     )
     recompute_num_layers: int | None = flag(
