@@ -98,7 +98,8 @@ Exit status: 0 printed, 2 no shell that is known."""
 COMMANDS: dict[str, Command] = {
     "train": Command("run an experiment: generate, train, synchronise, evaluate", _train),
     "check": Command("find what is wrong with a run before it starts", _check),
-    "convert": _parsed("convert", "turn a checkpoint from Hugging Face to Megatron or back", "slime.weights.command"),
+    "convert": _parsed("convert", "convert a checkpoint: Megatron, FP8, INT4, and back", "slime.weights.command"),
+    "inspect": _parsed("inspect", "say what a checkpoint is, and whether it is whole", "slime.weights.inspect_command"),
     "grade": _parsed("grade", "grade responses in a file", "slime.rewards.command"),
     "hooks": _parsed("hooks", "list hooks and check functions of yours against them", "slime.rollout.hook_command"),
     "tiny": _parsed("tiny", "make the small model, its tokenizer and its data", "slime.tiny.command"),

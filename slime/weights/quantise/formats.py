@@ -59,10 +59,7 @@ class Fp8Format:
     def quantise(self, weight: Tensor) -> Parts:
         """The parts of `weight` [N, K], on its device."""
         rows, columns = self._region(weight.shape)
-        scales = fp8.region_scales(weight, rows, columns)
-        if self.power_of_two:
-            scales = fp8.power_of_two(scales)
-        stored = fp8.quantise(weight, scales, rows, columns)
+        stored, scales = fp8.quantise(weight, rows, columns, self.power_of_two)
         return {"weight": stored, self.scale_name: scales[0] if self.strategy == "tensor" else scales}
 
     def dequantise(self, parts: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:
@@ -78,7 +75,7 @@ class Fp8Format:
             raise QuantiseError(
                 f"scales of shape {list(scales.shape)}; {self} needs {list(grid)} for {list(stored.shape)}"
             )
-        return fp8.dequantise(stored, scales.view(grid), rows, columns).to(dtype)
+        return fp8.dequantise(stored, scales.view(grid), rows, columns).to(dtype).contiguous()
 
     def config(self, kept: Sequence[str]) -> dict[str, Any]:
         """``quantization_config``; `kept` are the modules that stay as they are."""

@@ -15,16 +15,28 @@ SMALLEST = 1e-12
 """The largest weight of a region counts as at least this, so that a region of zeros has a scale."""
 
 
-def region_scales(weight: Tensor, rows: int, columns: int) -> Tensor:
-    """The scale of every ``rows x columns`` block, float32 [ceil(N / rows), ceil(K / columns)].
+def quantise(weight: Tensor, rows: int, columns: int, powers: bool = False) -> tuple[Tensor, Tensor]:
+    """(weight [N, K] in E4M3, float32 scales [ceil(N / rows), ceil(K / columns)] of its ``rows x columns`` blocks).
 
     Args:
         weight: [N, K]; the last blocks may be cut off by its edges.
+        powers: scales are powers of two.
     """
     height, width = weight.shape
-    padded = torch.nn.functional.pad(weight.float(), (0, -width % columns, 0, -height % rows))
-    blocks = padded.view(padded.shape[0] // rows, rows, padded.shape[1] // columns, columns)
-    return blocks.abs().amax(dim=(1, 3)).clamp_min(SMALLEST) / MAXIMUM
+    blocks = _blocks(weight, rows, columns)
+    scales = blocks.abs().amax(dim=(1, 3)).clamp_min(SMALLEST) / MAXIMUM
+    if powers:
+        scales = power_of_two(scales)
+    scaled = blocks.div_(scales[:, None, :, None]).clamp_(-MAXIMUM, MAXIMUM).to(torch.float8_e4m3fn)
+    whole = scaled.view(scaled.shape[0] * rows, scaled.shape[2] * columns)
+    return whole[:height, :width].contiguous(), scales
+
+
+def dequantise(stored: Tensor, scales: Tensor, rows: int, columns: int) -> Tensor:
+    """Float32 weight [N, K] from E4M3 and the scales of its blocks."""
+    height, width = stored.shape
+    blocks = _blocks(stored, rows, columns).mul_(scales.float()[:, None, :, None])
+    return blocks.view(blocks.shape[0] * rows, blocks.shape[2] * columns)[:height, :width]
 
 
 def power_of_two(scales: Tensor) -> Tensor:
@@ -33,17 +45,10 @@ def power_of_two(scales: Tensor) -> Tensor:
     return torch.ldexp(torch.ones_like(scales), exponent - (mantissa == 0.5).int())
 
 
-def spread(scales: Tensor, shape: torch.Size, rows: int, columns: int) -> Tensor:
-    """`scales` of blocks as one value for every element of a weight of `shape`."""
-    return scales.repeat_interleave(rows, 0)[: shape[0]].repeat_interleave(columns, 1)[:, : shape[1]]
-
-
-def quantise(weight: Tensor, scales: Tensor, rows: int, columns: int) -> Tensor:
-    """`weight` [N, K] in E4M3, given the scales of its blocks."""
-    scaled = weight.float() / spread(scales, weight.shape, rows, columns)
-    return scaled.clamp_(-MAXIMUM, MAXIMUM).to(torch.float8_e4m3fn)
-
-
-def dequantise(stored: Tensor, scales: Tensor, rows: int, columns: int) -> Tensor:
-    """Float32 weight from E4M3 and the scales of its blocks."""
-    return stored.float() * spread(scales.float(), stored.shape, rows, columns)
+def _blocks(weight: Tensor, rows: int, columns: int) -> Tensor:
+    """A float32 copy [blocks down, rows, blocks across, columns], filled up with zeros."""
+    height, width = weight.shape
+    whole = weight.float() if weight.dtype != torch.float32 else weight.clone()
+    if height % rows or width % columns:
+        whole = torch.nn.functional.pad(whole, (0, -width % columns, 0, -height % rows))
+    return whole.view(whole.shape[0] // rows, rows, whole.shape[1] // columns, columns)

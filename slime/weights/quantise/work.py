@@ -99,10 +99,11 @@ def _converted(item: Item, reader: _Reader, target: Format, device: torch.device
 
 
 def _refuse_non_finite(name: str, tensor: Tensor) -> None:
-    if not tensor.is_floating_point() or tensor.element_size() == 1:
+    if not tensor.is_floating_point() or tensor.element_size() == 1 or not tensor.numel():
         return
-    bad = int((~torch.isfinite(tensor)).sum())
-    if bad:
+    extremes = torch.stack(torch.aminmax(tensor))  # NaN wins over every number; no copy of the tensor is made
+    if not bool(torch.isfinite(extremes).all()):
+        bad = int((~torch.isfinite(tensor)).sum())
         raise QuantiseError(
             f"{name} {list(tensor.shape)} holds {bad} value(s) that are NaN or infinite; no scale fits them, and the "
             "checkpoint they come from is damaged."
