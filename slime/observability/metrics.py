@@ -67,7 +67,8 @@ def rollout_metrics(groups: Groups, weight_version: int, options: MetricOptions 
     log_probs = [
         value
         for sample in samples
-        for value, trains in zip(sample.rollout_log_probs or (), sample.loss_mask or _ones(sample), strict=True)
+        if sample.rollout_log_probs is not None  # supervised samples have none
+        for value, trains in zip(sample.rollout_log_probs, sample.loss_mask or _ones(sample), strict=True)
         if trains
     ]
     if log_probs:

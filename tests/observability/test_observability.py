@@ -88,6 +88,14 @@ def test_what_the_engine_saved_is_counted() -> None:
     assert metrics["rollout/spec_accept_length"] == 5.0
 
 
+def test_supervised_rounds_have_neither_rewards_nor_log_probs() -> None:
+    given = sample(1.0, 4)
+    given.reward, given.verdict, given.rollout_log_probs, given.weight_versions = None, None, None, []
+    found = rollout_metrics([[given]], 4, MetricOptions())
+    assert found["rollout/response_len/mean"] == 4
+    assert not {"rollout/raw_reward", "rollout/log_probs", "staleness/mean"} & found.keys()
+
+
 def test_speed_is_tokens_over_time_and_gpus() -> None:
     samples = [sample(1.0, 2), sample(0.0, 8)]
     samples[1].loss_mask = [1] * 4 + [0] * 4
