@@ -126,8 +126,8 @@ def table(rows: list[dict[str, Any]], layers: int, parameters: int) -> str:
         "# Conversions",
         "",
         f"GLM-4-9B's shape with {layers} of its 40 layers, {parameters / 1e9:.2f} billion parameters, bfloat16, "
-        f"{rows[0]['read'] / 2**30:.1f} GiB; {os.cpu_count()} cores, one process each, torch {torch.__version__}; other "
-        f"work on the machine: {os.getloadavg()[2]:.1f} ready processes on average. "
+        f"{rows[0]['read'] / 2**30:.1f} GiB; {os.cpu_count()} cores, one process each, torch {torch.__version__}; "
+        f"other work on the machine: {os.getloadavg()[2]:.1f} ready processes on average. "
         f"A plain copy moves {rate / 2**20:.0f} MiB/s (read + written).",
         "",
         "| step | read, GiB | written, GiB | seconds | MiB/s | of copy | peak memory, GiB |",
