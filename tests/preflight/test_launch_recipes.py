@@ -59,7 +59,7 @@ def launch_words(recipe: str, folder: Path) -> tuple[str, list[str]]:
     assert found is not None
     # The assignments before the functions, which fill in the paths, then the function, then what it made.
     head = script[: script.index("\nsay() {")]
-    say = "printf '%s\\0' \"$ROLLOUT_MODEL\" \"${ARGUMENTS[@]}\""
+    say = 'printf \'%s\\0\' "$ROLLOUT_MODEL" "${ARGUMENTS[@]}"'
     body = "\n".join([head, "train_arguments() {", found[1] + "}", "train_arguments", say])
     done = subprocess.run(["bash", "-c", body], capture_output=True, text=True, cwd=folder, check=True, timeout=30)
     model, *words = done.stdout.rstrip("\0").split("\0")
