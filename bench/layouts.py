@@ -24,7 +24,7 @@ from layout_cases import Job, run_layouts  # noqa: E402
 
 from slime.megatron.parallel import ParallelSettings  # noqa: E402
 from slime.megatron.process import Device  # noqa: E402
-from slime.sglang.ports import free_port  # noqa: E402
+from slime.ports import free_port  # noqa: E402
 
 LAYOUTS = {
     "tensor 2, sequence": ParallelSettings(tensor=2, sequence_parallel=True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import ray
 from slime.config import Config
 from slime.data.sample import Sample
 from slime.data.train_batch import TrainBatch
+from slime.ports import free_port
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer
@@ -59,9 +59,7 @@ class TrainerActor:
     def endpoint(self) -> tuple[str, int]:
         """Address and a free port on this node, where rank 0 lets the others find it."""
         address = str(ray.util.get_node_ip_address())
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.bind((address, 0))
-            return address, int(probe.getsockname()[1])
+        return address, free_port(address)
 
     def start(self, master_addr: str, master_port: int) -> Loaded:
         """Build the model and load its weights; returns what was loaded."""

@@ -12,9 +12,9 @@ import urllib.request
 from pathlib import Path
 from types import TracebackType
 
+from slime.ports import free_port, require_free
 from slime.sglang import cpu, guard
 from slime.sglang.launch import EngineSpec, server_command, server_environment
-from slime.sglang.ports import free_port, require_free
 
 LOG_TAIL_LINES = 20
 BATCH_LINE = re.compile(r"\] (Prefill|Decode) batch, ")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 from families import FAMILIES, make_family
 from layout_cases import Job, run_layouts
+from rank_processes import run_ranks
 
 from slime.megatron.parallel import ParallelSettings
+from slime.ports import free_port
 
 pytestmark = pytest.mark.runtime
 LOSS_TOLERANCE = 2e-4
@@ -45,10 +45,7 @@ def alone(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
 
 def compute(ranks: int, jobs: Sequence[Job], out: Path) -> dict[str, Any]:
     """Run the jobs on `ranks` processes."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mp.spawn(run_layouts, (ranks, port, list(jobs), out), nprocs=ranks)
+    run_ranks(run_layouts, ranks, free_port(), list(jobs), out)
     results: dict[str, Any] = torch.load(out, weights_only=True)
     return results
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import shutil
-import socket
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +14,12 @@ import pytest
 import torch
 from algorithm_cases import ALGORITHMS, round_sequences, run_algorithms, with_models
 from megatron_cases import load_hf_model, make_batch, make_hf_model, reference_log_probs
+from rank_processes import run_ranks
 from torch import Tensor
 
 from slime.data.train_batch import TrainSequence
 from slime.megatron.batch_checks import TrainBatchError
+from slime.ports import free_ports
 from slime.weights.tracker import CheckpointError
 
 if TYPE_CHECKING:
@@ -40,21 +40,10 @@ def models(hf_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
 
 def run_on(ranks: int, micro_batch: int, models: tuple[Path, Path, Path], out: Path) -> dict[str, Any]:
     """Results of rank 0; the others must have the same."""
-    with ExitStack() as probes:
-        sockets = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in ALGORITHMS]
-        ports = [int(probe.getsockname()[1]) for probe in sockets]
-    context = multiprocessing.get_context("forkserver")
     # The server imports Megatron once, for the ranks of all runs.
-    context.set_forkserver_preload(["slime.megatron.trainer", "algorithm_cases"])
-    arguments = (ports, models, out, micro_batch)
-    processes = [context.Process(target=run_algorithms, args=(rank, ranks, *arguments)) for rank in range(ranks)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(300)
-        if process.is_alive():
-            process.kill()
-        assert process.exitcode == 0
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["slime.megatron.trainer", "algorithm_cases"])
+    ports = free_ports(len(ALGORITHMS))
+    run_ranks(run_algorithms, ranks, ports, models, out, micro_batch, start_method="forkserver")
     found = [
         torch.load(out / f"{rank}-of-{ranks}-by-{micro_batch}.pt", weights_only=True, map_location="cpu")
         for rank in range(ranks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import socket
 from pathlib import Path
 from typing import Any
@@ -10,34 +9,24 @@ from typing import Any
 import pytest
 import torch
 from megatron_cases import train_one_rank
+from rank_processes import run_ranks
+
+from slime.ports import free_port
 
 pytestmark = pytest.mark.runtime
 
 
-def run_ranks(ranks: int, hf: Path, out: Path, **flags: Any) -> list[dict[str, Any]]:
+def train(ranks: int, hf: Path, out: Path, **flags: Any) -> list[dict[str, Any]]:
     """What each rank wrote after its two rounds."""
     out.mkdir(exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    context = multiprocessing.get_context("spawn")
-    processes = [
-        context.Process(target=train_one_rank, args=(rank, ranks, port, hf, out, flags)) for rank in range(ranks)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(240)
-        if process.is_alive():
-            process.kill()
-        assert process.exitcode == 0
+    run_ranks(train_one_rank, ranks, free_port(), hf, out, flags)
     return [torch.load(out / f"rank{rank}-of-{ranks}.pt", weights_only=True) for rank in range(ranks)]
 
 
 @pytest.fixture(scope="module")
 def alone(hf_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The results of one process."""
-    return run_ranks(1, hf_folder, tmp_path_factory.mktemp("alone"))[0]
+    return train(1, hf_folder, tmp_path_factory.mktemp("alone"))[0]
 
 
 LAYOUTS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -52,7 +41,7 @@ LAYOUTS: dict[str, tuple[int, dict[str, Any]]] = {
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 def test_several_ranks_equal_one(layout: str, alone: dict[str, Any], hf_folder: Path, tmp_path: Path) -> None:
     ranks, flags = LAYOUTS[layout]
-    results = run_ranks(ranks, hf_folder, tmp_path / "several", **flags)
+    results = train(ranks, hf_folder, tmp_path / "several", **flags)
     for result in results:
         for one, other in zip(alone["metrics"], result["metrics"], strict=True):
             assert other == pytest.approx(one, rel=1e-4, abs=1e-5)

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from slime.sglang.ports import PortBusyError, bind_error, free_port, require_free
+from slime.ports import PortBusyError, bind_error, free_port, require_free
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ import pytest
 import torch
 from transformers import Qwen3ForCausalLM
 
+from slime.ports import PortBusyError
 from slime.rollout.client import Generation, SamplingParams
 from slime.sglang.client import SGLangClient
 from slime.sglang.control import EngineControl
 from slime.sglang.engine import EngineError, EngineProcess
 from slime.sglang.http import RequestError
 from slime.sglang.launch import EngineSpec
-from slime.sglang.ports import PortBusyError
 from slime.weights.hf_io import HFCheckpoint
 from slime.weights.transport import LOAD_FORMAT, SharedBuffer, check_same_tensors, pack, split_buckets
 from slime.weights.transport_disk import write_version

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-import torch.multiprocessing as mp
 from convert_cases import convert, run_rank
 from families import make_family
+from rank_processes import run_ranks
 
+from slime.ports import free_ports
 from slime.weights.hf_config import config_from_dict, read_config
 from slime.weights.launch import ConversionError, Layout
 
@@ -42,14 +41,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: make_family(name, tmp_path_factory.mktemp(name) / "hf", vocab_size=97) for name in names}
 
 
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-
-
 @pytest.fixture(scope="module")
 def converted(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Every case, converted by two processes."""
@@ -58,7 +49,7 @@ def converted(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
         ("hf-to-megatron", "--hf-checkpoint", str(folders[family]), "--save", str(saves[case]), *sizes)
         for case, (family, sizes) in CASES.items()
     ]
-    mp.spawn(run_rank, (2, free_ports(len(jobs)), jobs), nprocs=2)
+    run_ranks(run_rank, 2, free_ports(len(jobs)), jobs)
     return saves
 
 

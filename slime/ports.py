@@ -44,6 +44,14 @@ def free_port(host: str = "127.0.0.1", start: int | None = None, span: int = 200
     raise PortBusyError(f"no free port on {host} between {first} and {first + span - 1}")
 
 
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """`count` different ports that are free now; see :func:`free_port`."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port(host))
+    return sorted(found)
+
+
 def require_free(host: str, port: int, flag: str) -> int:
     """Return `port` if it can be bound.
 
