@@ -10,7 +10,7 @@ from sphinx_slime_lab.domain import SlimeDomain, keep_undocumented
 from sphinx_slime_lab.filling import fill_experiments
 from sphinx_slime_lab.languages import add_language_link
 from sphinx_slime_lab.reference import DIRECTIVES
-from sphinx_slime_lab.roles import FactRole
+from sphinx_slime_lab.roles import CalcRole, FactRole, StateRole
 from sphinx_slime_lab.search_zh import ChineseBigrams
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         app.add_directive_to_domain("slime", name, directive)
     for name, table in DIRECTIVES.items():
         app.add_directive_to_domain("slime", name, table)
-    app.add_role_to_domain("slime", "fact", FactRole())
+    for name, role in {"fact": FactRole(), "calc": CalcRole(), "state": StateRole()}.items():
+        app.add_role_to_domain("slime", name, role)
     app.add_search_language(ChineseBigrams)
     mathml.register(app)
     app.connect("builder-inited", workbench.open_workbench)

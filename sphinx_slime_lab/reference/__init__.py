@@ -13,6 +13,9 @@
     {slime:images}                  container images and the hardware of each
     {slime:schedules}               the four schedules as lanes
     {slime:preflight}               every rule of `slime check`: reason, source, level, what it says
+    {slime:status} --flag --flag    what of these flags the runtime runs today
+    {slime:figure} bubble           a drawing of formulas with the table of its numbers
+    {slime:budgets}                 the fullest rank of each phase, for every recipe
     {slime:data}                    the same data as JSON files next to the pages
 
 Each entry of the first three is a target of the role of its kind.
@@ -20,10 +23,12 @@ Each entry of the first three is a target of the role of its kind.
 
 from __future__ import annotations
 
-from sphinx_slime_lab.reference.base import ReferenceDirective
+from sphinx.util.docutils import SphinxDirective
+
 from sphinx_slime_lab.reference.choices import ChoicesDirective
 from sphinx_slime_lab.reference.data import DataDirective
 from sphinx_slime_lab.reference.flags import FlagsDirective
+from sphinx_slime_lab.reference.guides import BudgetsDirective, FigureDirective, StatusDirective
 from sphinx_slime_lab.reference.pictures import (
     ImagesDirective,
     MemoryDirective,
@@ -39,7 +44,7 @@ from sphinx_slime_lab.reference.recipes import (
 )
 from sphinx_slime_lab.reference.rules import CoverageDirective, RulesDirective
 
-DIRECTIVES: dict[str, type[ReferenceDirective]] = {
+DIRECTIVES: dict[str, type[SphinxDirective]] = {
     "choices": ChoicesDirective,
     "rules": RulesDirective,
     "coverage": CoverageDirective,
@@ -53,5 +58,8 @@ DIRECTIVES: dict[str, type[ReferenceDirective]] = {
     "images": ImagesDirective,
     "schedules": SchedulesDirective,
     "preflight": PreflightDirective,
+    "status": StatusDirective,
+    "figure": FigureDirective,
+    "budgets": BudgetsDirective,
     "data": DataDirective,
 }

@@ -35,7 +35,7 @@ class FlagsDirective(ReferenceDirective):
 
     def _entry(self, bench: Workbench, flag: Flag) -> nodes.definition_list_item:
         says = flag.help[bench.language]
-        term = [self.target("flag", flag.name, says), nodes.Text(" " + _runs(bench, flag))]
+        term = [self.target("flag", flag.name, says), nodes.Text(" " + runs_today(bench, flag))]
         told_once = flag.group == PASSED_ON  # by the page, not by each of 450 entries
         named: dict[str, Sequence[nodes.Node]] = {
             "accepts": [nodes.Text(flag.range_text(bench.language))] if not flag.switch else [],
@@ -65,7 +65,8 @@ def _plain(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
-def _runs(bench: Workbench, flag: Flag) -> str:
+def runs_today(bench: Workbench, flag: Flag) -> str:
+    """Return what of a flag the runtime runs: all of it, some values, or nothing yet."""
     if not flag.runs:
         return word(bench.language, "runs_no")
     if flag.only is None:
