@@ -15,6 +15,11 @@ from megatron.core.transformer.moe.experts import SequentialMLP
 from megatron.core.transformer.moe.moe_layer import MoELayer, MoESubmodules
 from megatron.core.transformer.moe.shared_experts import SharedExpertMLP
 from megatron.core.transformer.multi_latent_attention import MLASelfAttentionSubmodules
+from megatron.core.transformer.multi_token_prediction import (
+    MultiTokenPredictionBlock,
+    MultiTokenPredictionBlockSubmodules,
+    MultiTokenPredictionLayerSubmodules,
+)
 from megatron.core.transformer.spec_utils import ModuleSpec
 from megatron.core.transformer.transformer_block import TransformerBlockSubmodules
 from megatron.core.transformer.transformer_layer import TransformerLayer, TransformerLayerSubmodules
@@ -22,10 +27,12 @@ from megatron.core.transformer.transformer_layer import TransformerLayer, Transf
 from slime.megatron.attention import PackedAttention
 from slime.megatron.gated_delta_net import PackedGatedDeltaNet
 from slime.megatron.latent_attention import LatentAttention
+from slime.megatron.mtp import PackedMTPLayer
 from slime.megatron.norms import LatentRMSNorm, RMSNorm, SandwichLayer, ZeroCentredRMSNorm
 from slime.megatron.parallel import LayoutError
 from slime.megatron.sparse_attention import SparseAttention
 from slime.weights.dimensions import HFModelConfig
+from slime.weights.mtp import mtp_layer
 
 # megatron-core 0.16.1 looks this name up in every router, and only Transformer Engine defines it.
 if not hasattr(moe_utils, "te_general_gemm"):
@@ -41,22 +48,40 @@ def block_spec(config: HFModelConfig, layers: tuple[int, ...]) -> TransformerBlo
     Raises:
         LayoutError: a pipeline stage that begins at a layer which needs another stage's choice of keys.
     """
+    specs = [_layer(config, layer, layers) for layer in layers]
+    return TransformerBlockSubmodules(layer_specs=specs, layer_norm=_norm(config))
+
+
+def mtp_spec(config: HFModelConfig) -> ModuleSpec:
+    """Spec of the MTP layers behind the decoder."""
     norm = _norm(config)
-    specs = [
-        ModuleSpec(
-            module=SandwichLayer if config.sandwich_norms else TransformerLayer,
-            submodules=TransformerLayerSubmodules(
-                input_layernorm=norm,
-                self_attention=_attention(config, layer, layers),
-                self_attn_bda=get_bias_dropout_add,
-                pre_mlp_layernorm=norm,
-                mlp=_mlp(config, layer),
-                mlp_bda=get_bias_dropout_add,
-            ),
+    layers = []
+    for number in range(config.mtp):
+        inner, layer = mtp_layer(config, number)
+        parts = MultiTokenPredictionLayerSubmodules(
+            enorm=norm,
+            hnorm=norm,
+            eh_proj=ColumnParallelLinear,
+            transformer_layer=_layer(inner, layer, (layer,)),
+            layer_norm=norm,
         )
-        for layer in layers
-    ]
-    return TransformerBlockSubmodules(layer_specs=specs, layer_norm=norm)
+        layers.append(ModuleSpec(module=PackedMTPLayer, submodules=parts))
+    return ModuleSpec(module=MultiTokenPredictionBlock, submodules=MultiTokenPredictionBlockSubmodules(layers))
+
+
+def _layer(config: HFModelConfig, layer: int, layers: tuple[int, ...]) -> ModuleSpec:
+    norm = _norm(config)
+    return ModuleSpec(
+        module=SandwichLayer if config.sandwich_norms else TransformerLayer,
+        submodules=TransformerLayerSubmodules(
+            input_layernorm=norm,
+            self_attention=_attention(config, layer, layers),
+            self_attn_bda=get_bias_dropout_add,
+            pre_mlp_layernorm=norm,
+            mlp=_mlp(config, layer),
+            mlp_bda=get_bias_dropout_add,
+        ),
+    )
 
 
 def _norm(config: HFModelConfig) -> type[RMSNorm]:

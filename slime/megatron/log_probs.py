@@ -89,6 +89,21 @@ def _score_cut_vocabulary(
     return TokenScores(log_probs, entropies if entropy_gradient else entropies.detach(), None)
 
 
+def chunked_log_probs(
+    logits: Tensor, targets: Tensor, temperature: float, chunk_elements: int = CHUNK_ELEMENTS
+) -> Tensor:
+    """Float32 [N] log-probs of int64 `targets` [N] from `logits` [N, vocabulary of this rank], a chunk at a time."""
+    rows = max(1, chunk_elements // logits.shape[1])
+    pieces = list(zip(logits.split(rows), targets.split(rows), strict=True))
+    if parallel_state.get_tensor_model_parallel_world_size() > 1:
+        group = parallel_state.get_tensor_model_parallel_group()
+        return torch.cat([token_scores(part, wanted, temperature, group)[0] for part, wanted in pieces])
+    if len(pieces) == 1:
+        return log_probs_from_logits(logits, targets, temperature)
+    found = [checkpoint(log_probs_from_logits, *piece, temperature, use_reentrant=False) for piece in pieces]
+    return torch.cat(found)
+
+
 def token_values(outputs: Tensor, batch: PackedBatch) -> Tensor:
     """The critic's value of the state before each response token, float32 [T].
 

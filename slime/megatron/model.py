@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from megatron.core import parallel_state
 from megatron.core.models.gpt import GPTModel
+from megatron.core.packed_seq_params import PackedSeqParams
 from megatron.core.transformer.transformer_block import get_num_layers_to_build
 from megatron.core.transformer.transformer_config import TransformerConfig
 from megatron.core.transformer.transformer_layer import get_transformer_layer_offset
+from megatron.core.transformer.utils import ensure_metadata_has_dp_cp_group
 from torch import Tensor
 
-from slime.megatron.layers import block_spec
+from slime.megatron.layers import block_spec, mtp_spec
 from slime.megatron.model_settings import ComputeSettings, transformer_config
+from slime.megatron.mtp import logits_ahead
 from slime.megatron.parallel import ALONE, ParallelSettings
 from slime.weights.dimensions import HFModelConfig
 from slime.weights.hf_io import HFCheckpoint
@@ -22,10 +26,53 @@ from slime.weights.tables import rules
 
 
 class Decoder(GPTModel):
-    """Both ends of a pipeline load a tied embedding from the checkpoint, so that they need not exchange it first."""
+    """Both ends of a pipeline load a shared embedding from the checkpoint, so that they need not exchange it first.
+
+    MTP layers run only for training, and leave their logits with the packed batch, see `slime.megatron.mtp`.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.mtp_process and self.share_embeddings_and_output_weights and not self.pre_process:
+            self.output_layer.weight = None  # Megatron multiplies by the embedding that stands beside the MTP layers
 
     def _is_in_embd_group(self) -> bool:
         return False
+
+    def _postprocess(
+        self,
+        hidden_states: Tensor,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        packed_seq_params: PackedSeqParams,
+        rotary_pos_emb: Tensor | None = None,
+        **unused: Any,
+    ) -> Tensor:
+        """Logits [1, width, vocabulary of this rank]; a stage before the last returns its activations."""
+        if not self.post_process:
+            return hidden_states
+        if self.mtp_process and torch.is_grad_enabled():
+            packed_seq_params.logits_ahead = logits_ahead(
+                self,
+                hidden_states,
+                packed_seq_params,
+                input_ids=input_ids,
+                position_ids=position_ids,
+                attention_mask=None,
+                rotary_pos_emb=rotary_pos_emb,
+            )
+        tied = self.share_embeddings_and_output_weights
+        weight = self.shared_embedding_or_output_weight() if tied else None
+        logits: Tensor = self.output_layer(hidden_states, weight=weight)[0]
+        return logits.transpose(0, 1).contiguous()
+
+    def sharded_state_dict(
+        self, prefix: str = "", sharded_offsets: tuple[Any, ...] = (), metadata: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """As Megatron's, which looks for a process group in `metadata` beside MTP layers."""
+        described = ensure_metadata_has_dp_cp_group(metadata)
+        found: dict[str, Any] = super().sharded_state_dict(prefix, sharded_offsets, described)
+        return found
 
 
 def build_model(
@@ -54,6 +101,7 @@ def build_model(
         parallel_output=True,
         pre_process=place.first,
         post_process=place.last,
+        mtp_block_spec=mtp_spec(config) if config.mtp and place.last else None,
     )
     model = _cast(model.to(device=device), compute.dtype)
     _mark_cut(model, config, place)

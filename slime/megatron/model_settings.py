@@ -69,6 +69,7 @@ def transformer_config(
 def _common(config: HFModelConfig) -> dict[str, Any]:
     return {
         "num_layers": config.layers,
+        "mtp_num_layers": config.mtp or None,
         "hidden_size": config.hidden,
         "ffn_hidden_size": config.ffn,
         "num_attention_heads": config.heads,

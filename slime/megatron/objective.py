@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -22,6 +22,7 @@ from slime.data.train_batch import TrainSequence, TrainStep
 from slime.megatron.batch_checks import TrainBatchError
 from slime.megatron.custom import CustomFunctions
 from slime.megatron.log_probs import score_tokens, token_values
+from slime.megatron.mtp import loss_ahead
 from slime.megatron.packing import PackedBatch
 from slime.megatron.ranks import pack_for
 
@@ -40,6 +41,7 @@ class ObjectiveSettings:
         constant_length: Dr.GRPO's divisor of the policy term, in tokens; None = what `per_token` says.
         value_clip: --value-clip, of the critic.
         custom: functions of the user's in place of parts of the objective.
+        mtp_loss_scaling_factor: --mtp-loss-scaling-factor, of the loss of MTP layers.
     """
 
     options: PolicyOptions
@@ -49,6 +51,7 @@ class ObjectiveSettings:
     constant_length: int | None = None
     value_clip: float = 0.2
     custom: CustomFunctions = field(default_factory=CustomFunctions)
+    mtp_loss_scaling_factor: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class MicroBatch:
         tokens: inputs of the policy loss.
         head_ids: int64 [T, k], the sampler's likeliest tokens, for score centering.
         count: rollouts, or with --calculate-per-token-loss tokens, of the whole step.
+        count_tokens: trained tokens of the whole step.
         old_values, returns: [T], of the critic.
     """
 
@@ -84,6 +88,7 @@ class MicroBatch:
     packed: PackedBatch
     tokens: PolicyTokens
     count: int
+    count_tokens: int
     head_ids: Tensor | None = None
     old_values: Tensor | None = None
     returns: Tensor | None = None
@@ -155,6 +160,7 @@ def make_micro_batch(
         packed=pack_for(model, [torch.as_tensor(sequence.tokens) for sequence in sequences], lengths, device),
         tokens=tokens,
         count=step.num_tokens if settings.per_token else step.num_rollouts,
+        count_tokens=step.num_tokens,
         head_ids=None if head_ids is None else head_ids.to(device),
         old_values=column("old_values"),
         returns=column("returns"),
@@ -194,11 +200,23 @@ class MicroBatchResult:
 
 
 def evaluate_policy(logits: Tensor, batch: MicroBatch, settings: ObjectiveSettings) -> MicroBatchResult:
-    """The policy's or the supervised objective of a micro-batch.
+    """The policy's or the supervised objective of a micro-batch, with that of its MTP layer, if it has one.
+
+    The metric ``loss`` is that of the policy alone; ``mtp_loss`` is the other, before its coefficient.
 
     Args:
         logits: [rows, width, vocabulary] for ``batch.packed``.
     """
+    result = _evaluate_trunk(logits, batch, settings)
+    found = batch.packed.take_logits_ahead()
+    if found is None:
+        return result
+    further = loss_ahead(*found, batch.tokens.weights != 0, batch.count_tokens, settings.temperature)
+    metrics = {**result.metrics, "mtp_loss": further.detach()}
+    return replace(result, loss=result.loss + settings.mtp_loss_scaling_factor * further, metrics=metrics)
+
+
+def _evaluate_trunk(logits: Tensor, batch: MicroBatch, settings: ObjectiveSettings) -> MicroBatchResult:
     scores = score_tokens(
         logits,
         batch.packed,

@@ -24,13 +24,35 @@ class PackingError(ValueError):
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """What an MTP layer sees and predicts: from the states at token t and token t + 1, token t + 2.
+
+    Attributes:
+        tokens: int64 [1, width], the token after each of the row's; `PADDING_ID` behind the last of a sequence.
+        rows: int64 [N], rows whose output predicts a response token.
+        targets: int64 [N], those tokens.
+        places: int64 [N], which of all T response tokens they are: not the first behind a prompt of one token, and with
+            context parallelism those of this rank.
+    """
+
+    tokens: Tensor
+    rows: Tensor
+    targets: Tensor
+    places: Tensor
+
+    def to(self, device: torch.device) -> Ahead:
+        """The same on `device`."""
+        return Ahead(*(part.to(device) for part in (self.tokens, self.rows, self.targets, self.places)))
+
+
+@dataclass(frozen=True)
 class PackedBatch:
     """A micro-batch as the model takes it. T = response tokens of all sequences, in the order they were given.
 
     Attributes:
         tokens: int64 [1, width], the sequences behind each other.
         positions: int64 [1, width], each sequence counts from 0.
-        sequences: ends of the sequences, for attention and rotary embedding.
+        sequences: ends of the sequences, for attention and rotary embedding; ``ahead`` is for MTP layers, see `Ahead`.
         logit_rows: int64 [T], index into ``logits.reshape(width, vocab)`` of the logits that predict the token.
         targets: int64 [T], the response tokens.
         response_lengths: of each sequence.
@@ -46,6 +68,11 @@ class PackedBatch:
     response_lengths: list[int]
     places: Tensor | None = None
 
+    def take_logits_ahead(self) -> tuple[Tensor, Ahead] | None:
+        """What the MTP layer of the last forward pass left; None when it has none. A second call has nothing."""
+        logits = vars(self.sequences).pop("logits_ahead", None)
+        return None if logits is None else (logits, self.sequences.ahead)
+
 
 def pack(
     sequences: Sequence[Sequence[int] | Tensor],
@@ -53,6 +80,7 @@ def pack(
     device: torch.device,
     row_multiple: int = 1,
     context: tuple[int, int] = (0, 1),
+    mtp: bool = False,
 ) -> PackedBatch:
     """Pack prompts with their responses.
 
@@ -61,6 +89,7 @@ def pack(
         response_lengths: R_i of each, at least 1 and below S_i.
         row_multiple: the row's width is filled up to a multiple of this, with a sequence of padding at its end.
         context: rank and size of context parallelism; each sequence is filled up to a multiple of twice the size.
+        mtp: the model has an MTP layer, which needs the tokens ahead.
 
     Raises:
         PackingError: no sequences, or a response as long as its sequence (its first token would have no logits).
@@ -88,23 +117,40 @@ def pack(
     positions = torch.cat([torch.arange(length) for length in lengths])
     logit_rows = torch.cat(rows)
     targets = torch.cat([one[-n:] for one, n in zip(ids, response_lengths, strict=True)])
+    ends = sequence_ends(lengths, device)
+    own = local_rows(lengths, rank, size)
+    if mtp:
+        ends.ahead = _ahead(row, positions, logit_rows, targets, own).to(device)
     places = None
     if size > 1:
-        own = local_rows(lengths, rank, size)
-        where = torch.full((len(row),), -1, dtype=torch.int64)
-        where[own] = torch.arange(len(own))
+        where = _places(own, len(row))
         row, positions, local = row[own], positions[own], where[logit_rows]
         places = (local >= 0).nonzero()[:, 0]
         logit_rows, targets = local[places], targets[places]
     return PackedBatch(
         tokens=row[None].to(device),
         positions=positions[None].to(device),
-        sequences=sequence_ends(lengths, device),
+        sequences=ends,
         logit_rows=logit_rows.to(device),
         targets=targets.to(device),
         response_lengths=list(response_lengths),
         places=None if places is None else places.to(device),
     )
+
+
+def _places(own: Tensor, count: int) -> Tensor:
+    """int64 [count]: where each row of the stream stands among this rank's rows `own`; -1 = on another rank."""
+    where = torch.full((count,), -1, dtype=torch.int64)
+    where[own] = torch.arange(len(own))
+    return where
+
+
+def _ahead(row: Tensor, positions: Tensor, logit_rows: Tensor, targets: Tensor, own: Tensor) -> Ahead:
+    """From the whole stream; the MTP layer predicts from one row before `logit_rows`, if it is of the same sequence."""
+    following = row.roll(-1).where(positions.roll(-1) > 0, PADDING_ID)
+    rows = _places(own, len(row))[logit_rows - 1].where(positions[logit_rows] > 0, -1)
+    places = (rows >= 0).nonzero()[:, 0]
+    return Ahead(following[own][None], rows[places], targets[places], places)
 
 
 def run_model(model: nn.Module, batch: PackedBatch) -> Tensor:

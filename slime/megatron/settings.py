@@ -111,6 +111,7 @@ def objective_settings(config: Config) -> ObjectiveSettings:
         ),
         value_clip=config.value_clip,
         custom=custom,
+        mtp_loss_scaling_factor=config.mtp_loss_scaling_factor if config.enable_mtp_training else 0.0,
     )
 
 

@@ -116,6 +116,8 @@ class HFModelConfig:
         zero_centred_norms: norms multiply by 1 + weight (Qwen3-Next).
         fused_gate_up: the checkpoint stores one tensor ``gate_up_proj`` (GLM-4).
         latent_norm_eps: of the norms inside latent attention; transformers leaves it at 1e-6 whatever `rms_norm_eps`.
+        mtp_available: layers of multi-token prediction that the checkpoint has.
+        mtp: how many of them the model has, and trains; see `slime.weights.mtp`.
         dtype: of the stored weights, one of `slime.weights.hf_config.DTYPES`.
     """
 
@@ -145,3 +147,5 @@ class HFModelConfig:
     latent: Latent | None = None
     sparse: Sparse | None = None
     linear: Linear | None = None
+    mtp_available: int = 0
+    mtp: int = 0

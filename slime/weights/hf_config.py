@@ -87,6 +87,7 @@ def config_from_dict(given: dict[str, Any], where: str = "config.json") -> HFMod
         latent=latent,
         sparse=read_sparse(values, layers) if family in SPARSE else None,
         linear=read_linear(values, layers) if hybrid else None,
+        mtp_available=_mtp(values, family),
     )
 
 
@@ -139,6 +140,17 @@ def _untrained(layers: int, composite: bool, family: str) -> tuple[str, ...]:
     if family in HYBRID:
         return ("mtp.", "model.visual.") if composite else ("mtp.",)
     return (f"model.layers.{layers}.",) if family in ("glm4_moe", *LATENT, *SPARSE) else ()
+
+
+def _mtp(values: Values, family: str) -> int:
+    """Layers of multi-token prediction. Qwen3-Next's file does not say that it has one."""
+    if family == "qwen3_next":
+        return values.integer("num_nextn_predict_layers", 1, minimum=0)
+    if family in HYBRID:
+        return values.integer("mtp_num_hidden_layers", 0, minimum=0)
+    if family in ("glm4_moe", *LATENT, *SPARSE):
+        return values.integer("num_nextn_predict_layers", 0, minimum=0)
+    return 0
 
 
 def _dtype(values: Values, given: dict[str, Any]) -> str:

@@ -43,8 +43,13 @@ class Place:
     def holds(self, rule: Rule, config: HFModelConfig) -> bool:
         """True when this rank has a cut of `rule`."""
         if rule.layer is None:
-            return self.first if rule.megatron.startswith("embedding.") else self.last
+            here = self.holds_embedding(config) if rule.megatron.startswith("embedding.") else self.last
+            return here and self._holds_expert(rule, config)
         return (self.layers is None or rule.layer in self.layers) and self._holds_expert(rule, config)
+
+    def holds_embedding(self, config: HFModelConfig) -> bool:
+        """True at the beginning of the model, and beside its MTP layers, which embed the tokens too."""
+        return self.first or (self.last and config.mtp > 0)
 
     def _holds_expert(self, rule: Rule, config: HFModelConfig) -> bool:
         if rule.expert is None or config.experts is None:
@@ -132,7 +137,7 @@ def local_tensors(
     for rule in rules(config):
         if place.holds(rule, config):
             yield place.local_name(rule, config), partial(_local_tensor, rule, read, config, place)
-    if config.tied_embeddings and place.last and not place.first:
+    if config.tied_embeddings and place.last and not place.holds_embedding(config):
         yield "output_layer.weight", partial(_local_tensor, rules(config)[0], read, config, place)
 
 

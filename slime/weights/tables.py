@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from slime.weights.dimensions import Experts, HFModelConfig, Latent, Linear, Sparse
 from slime.weights.layouts import HFTensor, Layout, Rule, linear_rows
+from slime.weights.mtp import behind_last, mtp_layer, mtp_prefix, under_mtp
 
 COLUMNS, ROWS = 0, 1
 """Axis that tensor parallelism cuts: outputs of a column-parallel layer, inputs of a row-parallel one."""
 
 
 def rules(config: HFModelConfig) -> list[Rule]:
-    """Every tensor of the decoder."""
+    """Every tensor of the decoder, and of the MTP layers that the model has."""
     vocabulary = (config.vocab, config.hidden)
     body = config.prefix
     table = [
@@ -24,17 +25,35 @@ def rules(config: HFModelConfig) -> list[Rule]:
         )
     ]
     for layer in range(config.layers):
-        table += [replace(rule, layer=layer) for rule in _layer(config, layer)]
+        inner, outer = f"decoder.layers.{layer}.", f"{body}layers.{layer}."
+        table += [replace(rule, layer=layer) for rule in _layer(config, layer, inner, outer)]
     table.append(Rule("decoder.final_layernorm.weight", (HFTensor(f"{body}norm.weight", (config.hidden,)),)))
     if not config.tied_embeddings:
         head = (HFTensor("lm_head.weight", vocabulary),)
         table.append(Rule("output_layer.weight", head, axis=COLUMNS))
+    for layer in range(config.mtp):
+        table += _mtp(config, layer)
     return table
 
 
-def _layer(config: HFModelConfig, layer: int) -> Iterator[Rule]:
-    megatron, hf = f"decoder.layers.{layer}.", f"{config.prefix}layers.{layer}."
+def _mtp(config: HFModelConfig, layer: int) -> Iterator[Rule]:
+    """In every family, as in Megatron, the projection takes the embedding first and then the hidden state."""
+    megatron, hidden = f"mtp.layers.{layer}.", config.hidden
+    names = (
+        ("mtp.pre_fc_norm_embedding", "mtp.pre_fc_norm_hidden", "mtp.fc", "mtp.norm")
+        if under_mtp(config)
+        else tuple(behind_last(config, layer) + name for name in ("enorm", "hnorm", "eh_proj", "shared_head.norm"))
+    )
+    embedding, state, projection, last = (f"{name}.weight" for name in names)
+    yield Rule(f"{megatron}enorm.weight", (HFTensor(embedding, (hidden,)),))
+    yield Rule(f"{megatron}hnorm.weight", (HFTensor(state, (hidden,)),))
+    yield Rule(f"{megatron}eh_proj.weight", (HFTensor(projection, (hidden, 2 * hidden)),), axis=COLUMNS)
+    inner, number = mtp_layer(config, layer)
+    yield from _layer(inner, number, f"{megatron}transformer_layer.", mtp_prefix(config, layer))
+    yield Rule(f"{megatron}final_layernorm.weight", (HFTensor(last, (hidden,)),))
 
+
+def _layer(config: HFModelConfig, layer: int, megatron: str, hf: str) -> Iterator[Rule]:
     def norm(inner: str, outer: str) -> Rule:
         return Rule(f"{megatron}{inner}.weight", (HFTensor(f"{hf}{outer}.weight", (config.hidden,)),))
 

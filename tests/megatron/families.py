@@ -147,3 +147,18 @@ def sequences(aligned: bool = False) -> list[torch.Tensor]:
     lengths = (12, 8, 40, 24) if aligned else (13, 7, 40, 22)
     generator = torch.Generator().manual_seed(1)
     return [torch.randint(2, VOCABULARY, (length,), generator=generator) for length in lengths]
+
+
+def gradient_of(gradients: dict[str, torch.Tensor | None], name: str) -> torch.Tensor:
+    """By the name that the checkpoint uses; in memory transformers keeps all experts of a layer in one tensor."""
+    if name in gradients:
+        found = gradients[name]
+        return torch.zeros(()) if found is None else found
+    if name == "lm_head.weight":
+        return gradient_of(gradients, "model.embed_tokens.weight")
+    layer, _, rest = name.partition(".experts.")
+    number, _, projection = rest.partition(".")
+    if projection.startswith("down_proj"):
+        return gradient_of(gradients, f"{layer}.experts.down_proj")[int(number)]
+    both = gradient_of(gradients, f"{layer}.experts.gate_up_proj")[int(number)]
+    return both.chunk(2)[0 if projection.startswith("gate") else 1]

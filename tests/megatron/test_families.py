@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from families import FAMILIES, make_family, reference, sequences
+from families import FAMILIES, gradient_of, make_family, reference, sequences
 from safetensors.torch import load_file, save_file
 
 from slime.weights.hf_config import HFConfigError, config_from_dict, read_config
@@ -88,26 +88,11 @@ def _compare_gradients(model: torch.nn.Module, config: object, theirs: torch.nn.
             assert "indexer" in rule.megatron or "expert_bias" in rule.megatron, rule.megatron
             continue
         for spec, gradient in zip(rule.hf, split(rule, ours, config), strict=True):
-            expected = _gradient(gradients, spec.name)
+            expected = gradient_of(gradients, spec.name)
             norm = float(expected.norm())
             assert float((gradient - expected).norm()) <= GRADIENT_TOLERANCE * norm + 1e-6, spec.name
             compared += 1
     assert compared > 10
-
-
-def _gradient(gradients: dict[str, torch.Tensor | None], name: str) -> torch.Tensor:
-    """By the name that the checkpoint uses; in memory transformers keeps all experts of a layer in one tensor."""
-    if name in gradients:
-        found = gradients[name]
-        return torch.zeros(()) if found is None else found
-    if name == "lm_head.weight":
-        return _gradient(gradients, "model.embed_tokens.weight")
-    layer, _, rest = name.partition(".experts.")
-    number, _, projection = rest.partition(".")
-    if projection.startswith("down_proj"):
-        return _gradient(gradients, f"{layer}.experts.down_proj")[int(number)]
-    both = _gradient(gradients, f"{layer}.experts.gate_up_proj")[int(number)]
-    return both.chunk(2)[0 if projection.startswith("gate") else 1]
 
 
 @pytest.mark.parametrize("family", ["glm4", "deepseek_v3", "glm_moe_dsa", "qwen3_next"])

@@ -1,0 +1,105 @@
+"""MTP layers of every family that has them: log-probs, gradients and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from families import gradient_of, sequences
+from mtp_cases import WITH_MTP, Reference, make_with_mtp
+
+from slime.weights.hf_config import HFConfigError, read_config
+from slime.weights.hf_io import HFCheckpoint
+from slime.weights.mtp import repeated_tensors, with_mtp
+from slime.weights.tables import rules
+
+pytestmark = pytest.mark.runtime
+CPU = torch.device("cpu")
+LOG_PROB_TOLERANCE = 2e-4
+"""float32 with peaked random weights."""
+GRADIENT_TOLERANCE = 2e-3
+"""Of a tensor's gradient, relative to the norm of that gradient."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone() -> Iterator[None]:
+    """Megatron's process groups, with this process alone in them."""
+    from slime.megatron import process
+
+    process.start(process.ProcessSpec(device="cpu"))
+    yield
+    process.stop()
+
+
+@pytest.mark.parametrize("family", WITH_MTP)
+@pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
+def test_log_probs_gradients_and_bytes(family: str, recompute: bool, tmp_path: Path) -> None:
+    from slime.megatron.gather import gather_hf_tensors
+    from slime.megatron.model import build_model, load_hf_weights, model_tensors
+    from slime.megatron.model_settings import ComputeSettings, Recompute
+    from slime.megatron.packing import pack, run_model
+    from slime.weights.layouts import split
+
+    folder = make_with_mtp(family, tmp_path)
+    config = with_mtp(read_config(folder), 1)
+    model = build_model(config, CPU, ComputeSettings(recompute=Recompute() if recompute else None))
+    load_hf_weights(model, config, folder)
+    checkpoint = HFCheckpoint(folder)
+    back = dict(gather_hf_tensors(model, config))
+    assert set(back) == set(checkpoint.shapes) - set(repeated_tensors(config))
+    assert all(torch.equal(tensor, checkpoint.read(name)) for name, tensor in back.items())
+
+    tokens = sequences()
+    # One prompt of one token: its first response token has too few tokens before it.
+    responses = [len(tokens[0]) - 1, *(len(one) // 2 for one in tokens[1:])]
+    packed = pack(tokens, responses, CPU, mtp=True)
+    run_model(model, packed)
+    found = packed.take_logits_ahead()
+    assert found is not None and packed.take_logits_ahead() is None
+    logits, ahead = found
+    ours = logits.log_softmax(-1)
+
+    theirs_model = Reference(folder)
+    theirs, targets, places, start = [], [], [], 0
+    for one, response in zip(tokens, responses, strict=True):
+        first = max(len(one) - response, 2)  # of the response tokens that can be predicted
+        theirs.append(theirs_model.log_probs(one)[first - 2 : len(one) - 2])
+        targets += one[first:].tolist()
+        places += range(start + first - (len(one) - response), start + response)
+        start += response
+    expected = torch.cat(theirs)
+    assert ahead.targets.tolist() == targets and ahead.places.tolist() == places and 0 not in places
+    assert float((ours - expected).detach().abs().max()) < LOG_PROB_TOLERANCE
+
+    weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(3))
+    (ours * weights).sum().backward()
+    (expected * weights).sum().backward()
+    gradients, tensors = theirs_model.gradients(), model_tensors(model)
+    compared = 0
+    for rule in rules(config):
+        mine = tensors[rule.megatron].grad
+        if not rule.megatron.startswith("mtp."):
+            assert mine is None, rule.megatron  # the policy's own weights do not feel this loss
+            continue
+        if mine is None:
+            assert "indexer" in rule.megatron or "expert_bias" in rule.megatron, rule.megatron
+            continue
+        for spec, gradient in zip(rule.hf, split(rule, mine, config), strict=True):
+            wanted = gradient_of(gradients, spec.name)
+            gap = float((gradient - wanted).norm())
+            assert gap <= GRADIENT_TOLERANCE * float(wanted.norm()) + 1e-6, spec.name
+            compared += 1
+    assert compared > 10
+
+
+def test_what_a_checkpoint_has_not_is_refused(tmp_path: Path) -> None:
+    from families import make_family
+
+    plain = read_config(make_family("glm4_moe", tmp_path, num_nextn_predict_layers=0))
+    with pytest.raises(HFConfigError, match="describes 0 MTP layers, and --mtp-num-layers asks for 1"):
+        with_mtp(plain, 1)
+    two = read_config(make_family("glm4_moe", tmp_path, num_nextn_predict_layers=2))
+    with pytest.raises(HFConfigError, match="no more than 1 is built"):
+        with_mtp(two, 2)
