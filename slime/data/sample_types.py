@@ -29,16 +29,6 @@ class SpecInfo:
     spec_verify_ct: int = 0
     completion_token_num: int = 0
 
-    @property
-    def accept_rate(self) -> float:
-        """Accepted over drafted tokens; 0 when nothing was drafted."""
-        return self.spec_accept_token_num / self.spec_draft_token_num if self.spec_draft_token_num else 0.0
-
-    @property
-    def accept_length(self) -> float:
-        """Generated tokens a verification; 0 when nothing was verified."""
-        return self.completion_token_num / self.spec_verify_ct if self.spec_verify_ct else 0.0
-
 
 @dataclass(slots=True)
 class PrefixCacheInfo:
@@ -46,8 +36,3 @@ class PrefixCacheInfo:
 
     cached_tokens: int = 0
     total_prompt_tokens: int = 0
-
-    @property
-    def hit_rate(self) -> float:
-        """Cached over all prompt tokens; 0 without prompts."""
-        return self.cached_tokens / self.total_prompt_tokens if self.total_prompt_tokens else 0.0

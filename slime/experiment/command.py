@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,7 @@ from slime.experiment.reading import Choices, read_choices
 from slime.experiment.tables import State
 from slime.experiment.texts import Text, fill, shorten
 from slime.experiment.validation import Accounting, Finding, Validation
+from slime.experiment.written import write_files
 
 CLEAN, FINDINGS, UNUSABLE = 0, 1, 2
 
@@ -53,6 +52,7 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
     render = commands.add_parser("render", help="write experiment.sh and the other files")
     render.add_argument("file", help=source)
     render.add_argument("-o", "--output", type=Path, required=True, help="folder to write into; made if it is absent")
+    render.add_argument("--force", action="store_true", help="replace files that were changed since they were written")
     compare = commands.add_parser("compare", help="what differs between two experiments")
     compare.add_argument("a", metavar="A", help=source)
     compare.add_argument("b", metavar="B", help=source)
@@ -237,7 +237,7 @@ def _render(catalog: Catalog, args: argparse.Namespace) -> int:
         print(_line(catalog, choices, finding, args.lang), file=sys.stderr)
     if blocked:
         files = {"experiment.json": files["experiment.json"]}
-    written = _write(args.output, files)
+    written = write_files(args.output, files, args.force)
     stale = [str(args.output / name) for name in FILES if name not in files and (args.output / name).exists()]
     for name in stale:
         print(f"{name}: {MESSAGES['stale'].get(args.lang)}", file=sys.stderr)
@@ -247,21 +247,6 @@ def _render(catalog: Catalog, args: argparse.Namespace) -> int:
     else:
         print("\n".join(written))
     return FINDINGS if blocked else CLEAN
-
-
-def _write(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Write each file whole or not at all; an older file of the same name stays until then."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            os.chmod(temporary, 0o755 if name.endswith(".sh") else 0o644)  # noqa: PTH101 - mkstemp gave a plain path
-            Path(temporary).replace(folder / name)
-    except OSError as error:
-        raise InputError(fill(MESSAGES["no_folder"], {"why": error.strerror}), str(folder)) from None
-    return [str(folder / name) for name in files]
 
 
 def _models(catalog: Catalog, args: argparse.Namespace) -> int:

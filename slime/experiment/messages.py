@@ -52,6 +52,12 @@ MESSAGES: dict[str, Text] = {
         "{finding} offers no repair named {repair} in this state.",
     ),
     "no_file": Text("读不到：{why}", "cannot be read: {why}"),
+    "is_file": Text("是一个文件；请指定一个文件夹", "is a file; name a folder"),
+    "changed": Text(
+        "在写出之后被改过，或来自别处；没有写入任何文件。请换一个文件夹，或加 --force 覆盖。",
+        "was changed since it was written, or came from elsewhere; nothing was written. Name another folder, or "
+        "replace it with --force.",
+    ),
     "no_folder": Text("无法写入：{why}", "cannot be written: {why}"),
     "planned": Text("计划中", "planned"),
     "runs": Text("可运行", "runs"),

@@ -128,9 +128,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int], sc
     pieces: list[Tensor | None] = [None] * len(lengths)
     for group in like_lengths(lengths):
         longest = max(lengths[i] for i in group)
-        rows = [
-            functional.pad(stacked[:, starts[i] : starts[i + 1]], (0, 0, 0, 0, 0, longest - lengths[i])) for i in group
-        ]
+        rows = [_filled(stacked[:, starts[i] : starts[i + 1]], longest) for i in group]
         q, k, v = torch.stack(rows, dim=1).transpose(2, 3)  # each [rows, heads, longest, c]
         out = functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale).transpose(1, 2)
         for row, index in zip(out, group, strict=True):

@@ -36,6 +36,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, part: Tensor, lengths: Sequence[int], group: Any) -> Tensor:
+        """[T, ...] from this rank's [T / size, ...]."""
         size = dist.get_world_size(group)
         parts = [torch.empty_like(part) for _ in range(size)]
         dist.all_gather(parts, part.contiguous(), group=group)
@@ -48,6 +49,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        """This rank's rows of the sum over ranks."""
         total = gradients[0].contiguous().clone()
         dist.all_reduce(total, group=ctx.group)
         return total[ctx.rows], None, None

@@ -38,6 +38,7 @@ class _Scores(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        """Of this rank's columns; the softmax is made again from the logits."""
         logits, targets, top, log_total, entropy = ctx.saved_tensors
         scaled, inside, local = _prepare(logits, targets, ctx.temperature, ctx.group)
         log_p = scaled - (top + log_total)[:, None]

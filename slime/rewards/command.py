@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 PROGRESS_SECONDS = 5.0
 REFUSED = "refused-at-load"
-EXIT_STATUS = "exit status: 0 every row was graded; 1 some rows are unusable; 2 nothing was graded; 130 interrupted"
+JUDGED = ("correct", "wrong", "no-answer")
+EXIT_STATUS = (
+    "exit status: 0 every row was judged; 1 some could not be (unusable row or gold, grader error); 2 none was; "
+    "130 interrupted"
+)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -58,7 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status: 0 every row was graded, 1 some rows are unusable, 2 nothing was graded (the reason is on stderr)."""
+    """Exit status: 0 every row was judged, 1 some could not be, 2 none was judged (the reasons are on stderr)."""
     try:
         service = _service(args)
     except (MissingLibraryError, ValueError) as error:
@@ -98,7 +102,6 @@ class _Grading:
         self._name = "standard input" if name == "-" else name
         self._in_flight = 2 * workers
         self._counts: collections.Counter[str] = collections.Counter()
-        self._unusable = 0
         self._began = self._spoke = time.monotonic()
 
     async def run(self, stream: IO[bytes]) -> int:
@@ -113,7 +116,8 @@ class _Grading:
                 await queue.put((batch, tasks.create_task(self._service.grade(requests))))
             await queue.put(None)
         self._report("done")
-        return 1 if self._unusable else 0
+        judged = sum(count for kind, count in self._counts.items() if kind in JUDGED)
+        return 2 if not judged else 0 if judged == self._counts.total() else 1
 
     async def _print_all(self, queue: asyncio.Queue[tuple[list[Row], asyncio.Task[list[Verdict]]] | None]) -> None:
         while (item := await queue.get()) is not None:
@@ -127,7 +131,6 @@ class _Grading:
         verdicts = iter(found)
         for row in batch:
             if row.request is None:
-                self._unusable += 1
                 print(f"slime grade: {self._name}:{row.line}: {row.problem}", file=sys.stderr)
                 line = _line(row, Verdict.grader_error(f"line {row.line}: {row.problem}"))
             else:

@@ -66,9 +66,17 @@ def read_row(number: int, line: bytes | None) -> Row:
     if line is None:
         return Row(number, number, None, f"the line is longer than {MAX_LINE >> 20} MiB")
     try:
-        values = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return Row(number, number, None, f"no JSON: {error}")
+        values = json.loads(line, object_pairs_hook=_unique)
+    except _DuplicateKeyError as error:
+        return Row(number, number, None, f"the key {error.args[0]!r} stands twice")
+    except RecursionError:
+        return Row(number, number, None, "no JSON that can be read: too many levels of nesting")
+    except UnicodeDecodeError as error:
+        return Row(number, number, None, f"byte {error.start} of the line is not UTF-8")
+    except json.JSONDecodeError as error:
+        return Row(number, number, None, f"no JSON: {error.msg} at column {error.colno}")
+    except ValueError:
+        return Row(number, number, None, "no JSON that can be read: a number has too many digits")
     if not isinstance(values, dict):
         hint = "; write one object a line (jq -c '.[]' turns an array into lines)" if isinstance(values, list) else ""
         return Row(number, number, None, f"a {type(values).__name__}, not an object{hint}")
@@ -79,6 +87,19 @@ def read_row(number: int, line: bytes | None) -> Row:
     return Row(number, name, GradeRequest(values["grader"], values["response"], values["gold"], metadata, prompt))
 
 
+class _DuplicateKeyError(ValueError):
+    """A key of an object stands twice; the argument is the key."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise _DuplicateKeyError(key)
+        values[key] = value
+    return values
+
+
 def _problem(values: dict[str, Any]) -> str:
     for key in KEYS:
         if key not in values:
@@ -87,7 +108,7 @@ def _problem(values: dict[str, Any]) -> str:
             return f"no key {key!r}{hint}"
     for key, kind in (("grader", str), ("response", str), ("prompt", str), ("metadata", dict)):
         if values.get(key) is not None and not isinstance(values[key], kind):
-            return f"{key!r} is a {type(values[key]).__name__}, not a {'text' if kind is str else 'mapping'}"
+            return f"{key!r} is {values[key]!r:.40}, not a {'text' if kind is str else 'mapping'}"
     if values["response"] is None or values["grader"] is None:
         return "'grader' and 'response' are texts, and one of them is null"
     try:

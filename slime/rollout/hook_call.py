@@ -75,7 +75,7 @@ class HookFunction:
             raise self._raised(error, subject) from error
         except (HookError, RolloutError):
             raise
-        except Exception as error:  # whatever a user's function does
+        except (Exception, SystemExit) as error:  # whatever a user's function does
             raise self._raised(error, subject) from error
         return self._checked(result, check, subject)
 
@@ -85,7 +85,7 @@ class HookFunction:
             result = run_limited(lambda: self.function(*arguments, **self._taken(optional)), self._blocking)
         except BlockedError as error:
             raise self._blocked(error, subject) from None
-        except Exception as error:  # whatever a user's function does
+        except (Exception, SystemExit) as error:  # whatever a user's function does
             raise self._raised(error, subject) from error
         if inspect.isawaitable(result):
             if inspect.iscoroutine(result):
@@ -105,7 +105,7 @@ class HookFunction:
     def _failed(self, found: str, subject: str) -> HookFailedError:
         return HookFailedError(str(self.refuse(found, subject)))
 
-    def _raised(self, error: Exception, subject: str) -> HookFailedError:
+    def _raised(self, error: BaseException, subject: str) -> HookFailedError:
         # The last place in the user's own code says more than where a library noticed.
         frames = traceback.extract_tb(error.__traceback__)
         own = inspect.getsourcefile(inspect.unwrap(self.function)) if inspect.isroutine(self.function) else None

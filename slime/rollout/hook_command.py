@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from slime.config import REGISTRY, Config
@@ -31,13 +33,29 @@ def add_parser(subparsers: Any) -> None:
         checking.add_argument(flag.name, nargs="+" if flag.many else None, metavar="PATH", help=flag.help.en)
     checking.add_argument("--group-rm", action="store_true", help="the reward function grades whole groups")
     checking.add_argument("--reward-key", help="key of the reward when it is a mapping")
-    checking.add_argument("--n-samples-per-prompt", type=int, default=4, help="samples of a group (4)")
-    checking.add_argument("--rollout-max-response-len", type=int, default=256, help="tokens of a response (256)")
-    checking.add_argument("--hook-timeout", type=float, default=60.0, help="seconds that one call may take (60)")
+    checking.add_argument("--n-samples-per-prompt", type=_count, default=4, help="samples of a group (4)")
+    checking.add_argument("--rollout-max-response-len", type=_count, default=256, help="tokens of a response (256)")
+    checking.add_argument("--hook-timeout", type=_seconds, default=60.0, help="seconds that one call may take (60)")
     checking.add_argument("--hf-checkpoint", help="folder whose tokenizer is used; without, a character is a token")
     checking.add_argument("--prompt", default="1+1=", help="prompt of the samples (1+1=)")
     checking.add_argument("--label", default="2", help="reference answer (2)")
     checking.add_argument("--response", default="2", help="what the engine answers to every request (2)")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time limit; use seconds above 0, at most 86400")
+    return value
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count; use 1 to 1000000")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -88,10 +106,35 @@ def _check(args: argparse.Namespace) -> int:
     except SetupError as error:
         print(f"slime hooks check: {error}", file=sys.stderr)
         return 2
+    return _in_a_process_of_its_own(lambda: _try_all(trial, wanted, args.hook_timeout))
+
+
+def _in_a_process_of_its_own(work: Callable[[], int]) -> int:
+    """The status that `work` returns; 1, with a line that says so, when a function ended the process before."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        status = work()
+        sys.stdout.flush()
+        os.write(writer, bytes([status]))
+        os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answers:
+        answer = answers.read()
+    _, ended = os.waitpid(child, 0)
+    if answer:
+        return answer[0]
+    how = os.waitstatus_to_exitcode(ended)
+    print(f"no  the function that was tried last ended the process, with exit status {how}.", file=sys.stderr)
+    return 1
+
+
+def _try_all(trial: Trial, wanted: list[tuple[Hook, str]], timeout: float) -> int:
     failed = 0
     for hook, path in wanted:
+        print(f"try {hook.flag} {path}", file=sys.stderr, flush=True)
         try:
-            print(f"ok  {hook.flag} {path}: {trial.run(HookFunction(hook, path, args.hook_timeout))}")
+            print(f"ok  {hook.flag} {path}: {trial.run(HookFunction(hook, path, timeout))}")
         except (SetupError, RolloutError, ValueError) as error:
             failed += 1
             print(f"no  {error}", file=sys.stderr)

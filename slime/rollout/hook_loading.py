@@ -91,7 +91,7 @@ def _import(hook: Hook, path: str, module_name: str) -> ModuleType:
         if module_name == missing or module_name.startswith(missing + "."):
             raise refuse(hook, path, _absent(module_name, missing)) from error
         raise refuse(hook, path, f"{module_name} imports {missing!r}, which is not installed.") from error
-    except Exception as error:  # whatever a user's module does while it is imported
+    except (Exception, SystemExit) as error:  # whatever a user's module does while it is imported
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise refuse(
             hook, path, f"importing {module_name} raised {error!r} at {place.filename}:{place.lineno}."

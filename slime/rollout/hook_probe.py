@@ -3,7 +3,8 @@
 Preflight runs it, because importing and calling a hook runs whatever its module does. Standard input holds one JSON
 object: ``config`` maps Config fields to values, ``prompt``, ``label`` and ``response`` are the sample to try. It prints
 one line of JSON before each hook, ``{"hook": name, "flag": flag, "path": path}``, so that the last line tells which one
-hangs, and one for each that does not fit, with ``stage`` and ``error``.
+hangs, one for each that does not fit, with ``stage`` and ``error``, and ``{"done": true}`` at the end: a hook may end
+the process with status 0.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ def main() -> int:
     # A byte is a token: loading the run's tokenizer would take longer than all the rest.
     trial = Trial(config, characters(), request["prompt"], request["label"], request["response"])
     probe(trial, given(config))
+    print(json.dumps({"done": True}), flush=True)
     return 0
 
 

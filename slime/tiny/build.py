@@ -41,10 +41,13 @@ def build(output: Path, seed: int, force: bool, report: Report) -> None:
         report: gets lines of progress.
 
     Raises:
-        TinyError: a part belongs to another seed, was changed, or is a folder that this command did not make.
+        TinyError: `output` is a checkpoint, or a part belongs to another seed, was changed, or is a folder that this
+            command did not make.
         FolderError: with `force`, a part is a folder that this command did not make.
         WarmStartError: the warm start did not reach its accuracy.
     """
+    if (output / "config.json").is_file():
+        raise TinyError(f"{output} is a checkpoint (it has config.json); choose a folder of its own with --output.")
     makers = {"data": _make_data, "hf": _make_model}
     for name in PARTS:
         part = output / name

@@ -18,6 +18,9 @@ HYBRID = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
 SUPPORTED_FAMILIES = (*DENSE, *EXPERT, *LATENT, *SPARSE, *HYBRID)
 """Values of `model_type` that can be built and converted."""
 
+MAX_LAYERS = 1000
+"""Far above any model; a file with a nonsensical number is then refused at once, and not after listing its tensors."""
+
 COMPOSITE = {"qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text"}
 """Models with a vision tower: `model_type` of the whole -> that of its decoder, which ``text_config`` describes."""
 
@@ -28,6 +31,15 @@ def read_config(folder: Path) -> HFModelConfig:
     Raises:
         HFConfigError: see `config_from_dict`; also for a missing file or broken JSON.
     """
+    return config_from_dict(read_values(folder), str(folder / "config.json"))
+
+
+def read_values(folder: Path) -> dict[str, Any]:
+    """The object in ``folder/config.json``.
+
+    Raises:
+        HFConfigError: the file is missing, no JSON, or holds something else.
+    """
     path = folder / "config.json"
     if not path.is_file():
         raise HFConfigError(f"{path} does not exist; a Hugging Face checkpoint is a folder that holds config.json.")
@@ -37,7 +49,7 @@ def read_config(folder: Path) -> HFModelConfig:
         raise HFConfigError(f"{path} is not JSON: {error}.") from error
     if not isinstance(values, dict):
         raise HFConfigError(f"{path} holds a {type(values).__name__}; it must hold one JSON object.")
-    return config_from_dict(values, str(path))
+    return values
 
 
 def config_from_dict(given: dict[str, Any], where: str = "config.json") -> HFModelConfig:
@@ -56,7 +68,11 @@ def config_from_dict(given: dict[str, Any], where: str = "config.json") -> HFMod
         )
     _refuse_unsupported(values, family)
     latent = read_latent(values) if family in (*LATENT, *SPARSE) else None
-    layers, hidden, heads = values.integer("num_hidden_layers"), values.integer("hidden_size"), values.heads()
+    layers, hidden, heads = (
+        values.integer("num_hidden_layers", maximum=MAX_LAYERS),
+        values.integer("hidden_size"),
+        values.heads(),
+    )
     groups = heads if latent else values.integer("num_key_value_heads")
     if heads % groups:
         raise HFConfigError(f"{where}: num_attention_heads {heads} must be a multiple of num_key_value_heads {groups}.")
@@ -163,4 +179,12 @@ def _dtype(values: Values, given: dict[str, Any]) -> str:
     return "float32"
 
 
-__all__ = ["DTYPES", "SUPPORTED_FAMILIES", "HFConfigError", "HFModelConfig", "config_from_dict", "read_config"]
+__all__ = [
+    "DTYPES",
+    "SUPPORTED_FAMILIES",
+    "HFConfigError",
+    "HFModelConfig",
+    "config_from_dict",
+    "read_config",
+    "read_values",
+]

@@ -11,6 +11,9 @@ LLAMA3_BANDS = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_p
 EXPERTS_SINCE_5 = "num_local_experts"
 """The name under which transformers 5 saves the number of routed experts of every family."""
 
+MAX_EXPERTS = 4096
+"""Of a layer; far above any model, see `slime.weights.hf_config.MAX_LAYERS`."""
+
 GROUP_SCORE = 2
 """DeepSeek-V3 ranks a group of experts by the sum of its two best scores."""
 
@@ -57,7 +60,7 @@ def read_experts(values: Values, family: str, layers: int) -> Experts:
     """Routed and shared experts. Raises HFConfigError for numbers that do not fit together."""
     if family in QWEN_EXPERTS:
         experts = Experts(
-            count=values.integer("num_experts", also=EXPERTS_SINCE_5),
+            count=values.integer("num_experts", also=EXPERTS_SINCE_5, maximum=MAX_EXPERTS),
             chosen=values.integer("num_experts_per_tok"),
             ffn=values.integer("moe_intermediate_size"),
             shared_ffn=0 if family == "qwen3_moe" else values.integer("shared_expert_intermediate_size"),
@@ -70,7 +73,7 @@ def read_experts(values: Values, family: str, layers: int) -> Experts:
     else:
         ffn = values.integer("moe_intermediate_size")
         experts = Experts(
-            count=values.integer("n_routed_experts", also=EXPERTS_SINCE_5),
+            count=values.integer("n_routed_experts", also=EXPERTS_SINCE_5, maximum=MAX_EXPERTS),
             chosen=values.integer("num_experts_per_tok"),
             ffn=ffn,
             shared_ffn=ffn * values.integer("n_shared_experts"),

@@ -35,11 +35,15 @@ class Values:
         """`num_attention_heads`."""
         return self.integer("num_attention_heads")
 
-    def integer(self, key: str, default: int | None = None, minimum: int = 1, also: str | None = None) -> int:
-        """An integer of at least `minimum`; `also` is another name of `key`. Raises HFConfigError otherwise."""
+    def integer(
+        self, key: str, default: int | None = None, minimum: int = 1, also: str | None = None, maximum: int = 2**40
+    ) -> int:
+        """An integer from `minimum` to `maximum`; `also` is another name of `key`. Raises HFConfigError otherwise."""
         value = self.values.get(key, self.values.get(also, default) if also else default)
         if type(value) is not int or value < minimum:
             raise HFConfigError(f"{self.where}: {key} is {value!r}; it must be an integer above {minimum - 1}.")
+        if value > maximum:
+            raise HFConfigError(f"{self.where}: {key} is {value}; at most {maximum} is built.")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:

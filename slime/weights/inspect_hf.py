@@ -11,10 +11,10 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from slime.weights.hf_config import HFConfigError, HFModelConfig, config_from_dict
+from slime.weights.hf_config import HFConfigError, HFModelConfig, config_from_dict, read_values
 from slime.weights.hf_io import INDEX_NAME
+from slime.weights.names import compare_hf_tensors
 from slime.weights.quantise.formats import Fp8Format, QuantiseError, read_format
-from slime.weights.tables import rules
 
 Shapes = dict[str, tuple[int, ...]]
 SCALES = (".weight_scale", ".weight_scale_inv", ".weight_zero_point", ".weight_shape", ".input_scale")
@@ -27,16 +27,20 @@ def describe_hf(folder: Path) -> dict[str, Any]:
     ``problems`` lists all that keeps it from being used; empty = healthy.
     """
     problems: list[str] = []
-    given = _config(folder, problems)
-    quantised = given.pop("quantization_config", None)
+    given: dict[str, Any] = {}
+    quantised = None
     config: HFModelConfig | None = None
     try:
+        given = read_values(folder)
+        quantised = given.pop("quantization_config", None)
         config = config_from_dict(given, "config.json")
     except HFConfigError as error:
         problems.append(str(error))
     shards, shapes, dtypes = _shards(folder, problems)
     shapes = {_logical(name): _whole(name, shape) for name, shape in shapes.items() if not name.endswith(SCALES)}
-    missing, surplus = _compared(shapes, config, problems)
+    # What a damaged shard holds is not known: its tensors are then neither there nor missing.
+    whole = all(shard["state"] == "healthy" for shard in shards)
+    missing, surplus = _compared(shapes, config if whole else None, problems)
     return {
         "kind": "huggingface",
         "path": str(folder),
@@ -51,15 +55,6 @@ def describe_hf(folder: Path) -> dict[str, Any]:
         "surplus": surplus,
         "problems": problems,
     }
-
-
-def _config(folder: Path, problems: list[str]) -> dict[str, Any]:
-    try:
-        given = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        problems.append(f"config.json cannot be read: {error}")
-        return {}
-    return given if isinstance(given, dict) else {}
 
 
 def _shards(folder: Path, problems: list[str]) -> tuple[list[dict[str, Any]], Shapes, Counter[str]]:
@@ -113,18 +108,11 @@ def _whole(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _compared(shapes: Shapes, config: HFModelConfig | None, problems: list[str]) -> tuple[list[str], list[str]]:
     if config is None:
         return [], []
-    expected = {tensor.name: tensor.shape for rule in rules(config) for tensor in rule.hf}
-    allowed = expected.keys() | ({"lm_head.weight"} if config.tied_embeddings else set())
-    missing = sorted(expected.keys() - shapes.keys())
-    surplus = sorted(name for name in shapes.keys() - allowed if not name.startswith(config.untrained or ("\0",)))
-    for word, names in (("missing", missing), ("surplus", surplus)):
+    found = compare_hf_tensors(shapes, config)
+    for word, names in (("missing", found.missing), ("surplus", found.surplus)):
         problems += [f"{len(names)} tensor(s) {word}"] if names else []
-    problems += [
-        f"{name} is {list(shapes[name])}, config.json asks for {list(shape)}"
-        for name, shape in sorted(expected.items())
-        if name in shapes and shapes[name] != shape
-    ]
-    return missing, surplus
+    problems += found.misshapen
+    return found.missing, found.surplus
 
 
 def _quantisation(described: Any, problems: list[str]) -> str | None:

@@ -84,6 +84,28 @@ def canonical_name(name: str) -> str:
     return re.sub(r"(?<=\d\.)mlp\.linear_fc1\.layer_norm_weight", "pre_mlp_layernorm.weight", name)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """A checkpoint's tensors against the table: sorted names, and a sentence for each wrong shape."""
+
+    missing: list[str]
+    surplus: list[str]
+    misshapen: list[str]
+
+
+def compare_hf_tensors(shapes: Mapping[str, tuple[int, ...]], config: HFModelConfig) -> Comparison:
+    """What is missing, surplus or of another shape; see `check_hf_tensors`."""
+    expected = {tensor.name: tensor.shape for rule in rules(config) for tensor in rule.hf}
+    allowed = set(expected) | ({"lm_head.weight"} if config.tied_embeddings else set())
+    surplus = [name for name in set(shapes) - allowed if not name.startswith(config.untrained or ("\0",))]
+    misshapen = [
+        f"{name} has shape {list(shapes[name])}, config.json asks for {list(shape)}"
+        for name, shape in sorted(expected.items())
+        if name in shapes and tuple(shapes[name]) != shape
+    ]
+    return Comparison(sorted(set(expected) - set(shapes)), sorted(surplus), misshapen)
+
+
 def check_hf_tensors(shapes: Mapping[str, tuple[int, ...]], config: HFModelConfig, where: str) -> None:
     """Compare the tensors of a checkpoint with the table.
 
@@ -97,23 +119,16 @@ def check_hf_tensors(shapes: Mapping[str, tuple[int, ...]], config: HFModelConfi
     Raises:
         WeightNameError: names every missing and surplus tensor and every wrong shape.
     """
-    expected = {tensor.name: tensor.shape for rule in rules(config) for tensor in rule.hf}
-    allowed = set(expected) | ({"lm_head.weight"} if config.tied_embeddings else set())
-    missing = set(expected) - set(shapes)
-    surplus = {name for name in set(shapes) - allowed if not name.startswith(config.untrained or ("\0",))}
-    problems = [f"{word}: {_listed(names)}" for word, names in (("missing", missing), ("surplus", surplus)) if names]
-    problems += [
-        f"{name} has shape {list(shapes[name])}, config.json asks for {list(shape)}"
-        for name, shape in sorted(expected.items())
-        if name in shapes and tuple(shapes[name]) != shape
-    ]
+    found = compare_hf_tensors(shapes, config)
+    both = (("missing", found.missing), ("surplus", found.surplus))
+    problems = [f"{word}: {_listed(names)}" for word, names in both if names] + found.misshapen
     if problems:
         shown = problems[:20] + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
         raise WeightNameError(f"{where} does not hold the weights of its config.json. " + "; ".join(shown) + ".")
 
 
-def _listed(names: set[str], limit: int = 12) -> str:
-    shown = ", ".join(sorted(names)[:limit])
+def _listed(names: list[str], limit: int = 12) -> str:
+    shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 

@@ -172,7 +172,7 @@ def test_render_writes_what_the_engine_gives(
     out = tmp_path / "out"
     assert main(["render", str(_write(tmp_path, "model: tiny\n")), "-o", str(out)]) == 0
     files = catalog.artifacts(catalog.preset("laptop"), catalog.provenance())
-    assert sorted(path.name for path in out.iterdir()) == sorted(files)
+    assert sorted(path.name for path in out.iterdir()) == sorted([".slime-lab.json", *files])
     for name, text in files.items():
         assert (out / name).read_bytes() == text.encode()
     assert os.access(out / "experiment.sh", os.X_OK)
@@ -207,7 +207,32 @@ def test_render_names_what_an_earlier_experiment_left(tmp_path: Path, capsys: py
 def test_render_into_a_file_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _write(tmp_path, "model: tiny\n")
     assert main(["render", str(path), "-o", str(path)]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert "is a file; name a folder" in capsys.readouterr().err
+
+
+def test_render_keeps_what_somebody_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own files it replaces; one that was edited, or that another program wrote, only when told to."""
+    out = tmp_path / "out"
+    first, second = (_write(tmp_path, f"model: tiny\nrounds: {n}\n", f"{n}.yaml") for n in (10, 20))
+    assert main(["render", str(first), "-o", str(out)]) == 0
+    assert main(["render", str(second), "-o", str(out)]) == 0
+    script = out / "experiment.sh"
+    assert "--num-rollout 20" in script.read_text(encoding="utf-8")
+    edited = script.read_text(encoding="utf-8") + "# mine\n"
+    script.write_text(edited, encoding="utf-8")
+    for language, words in (("en", "was changed since it was written"), ("zh", "在写出之后被改过")):
+        capsys.readouterr()
+        assert main(["render", str(first), "-o", str(out), "--lang", language]) == 2
+        assert f"{script}: {words}" in capsys.readouterr().err
+    assert script.read_text(encoding="utf-8") == edited
+    assert json.loads((out / "experiment.json").read_text(encoding="utf-8"))["choices"]["rounds"] == 20
+    assert main(["render", str(first), "-o", str(out), "--force"]) == 0
+    assert "--num-rollout 10" in script.read_text(encoding="utf-8")
+    # A damaged record makes no file ours: the safe side.
+    (out / ".slime-lab.json").write_text("{", encoding="utf-8")
+    assert main(["render", str(first), "-o", str(out)]) == 0  # what would be written is there already
+    (out / ".slime-lab.json").write_text("{", encoding="utf-8")
+    assert main(["render", str(second), "-o", str(out)]) == 2
 
 
 def test_models_and_schema(capsys: pytest.CaptureFixture[str], catalog: Catalog) -> None:

@@ -104,6 +104,8 @@ DATA_CASES: list[Case] = [
      "reward")),
     ("hooks", "data", hook("custom_rm_path", "tests.preflight.hook_that_exits.reward"),
      ["ended the process that tried it, with exit status 7"], hook("custom_rm_path", "reward")),
+    ("hooks", "data", hook("custom_rm_path", "tests.preflight.hook_that_exits_well.reward"),
+     ["ended the process that tried it, with exit status 0"], hook("custom_rm_path", "reward")),
     ("sample-contract", "data", hook("custom_generate_function_path", "short_mask"),
      ["--custom-generate-function-path", "loss_mask"], hook("custom_generate_function_path", "whole_sample")),
     ("reward-values", "data", hook("custom_rm_path", "mapping"), ["--reward-key"],

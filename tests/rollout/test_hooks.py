@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from slime.rollout.hook_set import HookSet
 from slime.rollout.hook_trial import ATTEMPTS, Trial
 from slime.rollout.hooks import BY_NAME, HOOKS, ROLLOUT_HOOKS, hook_named
 
+ROOT = Path(__file__).parents[2]
 Write = Callable[[str], str]
 TRIED = [hook for hook in HOOKS if hook.name in ATTEMPTS and not hook.name.endswith("-function")]
 FUNCTIONS = [hook for hook in HOOKS if hook.form != "class"]
@@ -278,26 +281,41 @@ def test_the_page_names_every_hook(language: str) -> None:
         assert all(name in listed[flag] for name in (*hook.parameters, *hook.optional)[:4]), flag
 
 
-def slime(*words: str) -> int:
-    from slime.cli import main
+def slime(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """As a user runs it: the command tries hooks in a child that it forks, which wants a process without threads."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
+    command = [sys.executable, "-m", "slime", "hooks", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
-    return main(["hooks", *words])
 
-
-def test_the_command_checks_and_lists(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_checks_and_lists(write: Write, tmp_path: Path) -> None:
     name = write("async def f(args, sample):\n    return 1.0\ndef g(args, samples):\n    return True\n")
-    assert slime("check", "--custom-rm-path", f"{name}:f", "--dynamic-sampling-filter-path", f"{name}:g") == 0
-    output = capsys.readouterr().out
-    assert f"ok  --custom-rm-path {name}:f: sample 0 (group 0): response '2', label '2': reward 1.0" in output
-    assert "slime hooks check: 2 of 2 hooks fit" in output
-    assert slime("check", "--custom-rm-path", f"{name}:g") == 1
-    assert "it must be `async def`" in capsys.readouterr().err
-    assert slime("check") == 2
+    done = slime(tmp_path, "check", "--custom-rm-path", f"{name}:f", "--dynamic-sampling-filter-path", f"{name}:g")
+    assert done.returncode == 0
+    assert f"ok  --custom-rm-path {name}:f: sample 0 (group 0): response '2', label '2': reward 1.0" in done.stdout
+    assert "slime hooks check: 2 of 2 hooks fit" in done.stdout
     agent = "examples.multi_turn_tools.agent:generate"
-    assert slime("check", "--custom-generate-function-path", agent, "--response", "calc(1+1)") == 1
-    assert "name one with --hf-checkpoint" in capsys.readouterr().err
-    assert slime("list", "--json") == 0
-    assert [one["name"] for one in json.loads(capsys.readouterr().out)] == [hook.name for hook in HOOKS]
-    assert slime("list", "custom-rn") == 2
-    assert "the nearest is custom-rm" in capsys.readouterr().err
-    sys.modules.pop(name)
+    for words, status, message in (
+        (("check", "--custom-rm-path", f"{name}:g"), 1, "it must be `async def`"),
+        (("check",), 2, "name at least one hook"),
+        (("check", "--custom-generate-function-path", agent, "--response", "calc(1+1)"), 1, "one with --hf-checkpoint"),
+        (("list", "custom-rn"), 2, "the nearest is custom-rm"),
+        (("check", "--custom-rm-path", f"{name}:f", "--hook-timeout", "nan"), 2, "--hook-timeout"),
+        (("check", "--custom-rm-path", f"{name}:f", "--n-samples-per-prompt", "0"), 2, "--n-samples-per-prompt"),
+    ):
+        done = slime(tmp_path, *words)
+        assert (done.returncode, message in done.stderr) == (status, True), done.stderr
+    done = slime(tmp_path, "list", "--json")
+    assert [one["name"] for one in json.loads(done.stdout)] == [hook.name for hook in HOOKS]
+
+
+@pytest.mark.parametrize("how", ["sys.exit(0)", "os._exit(0)", "os.kill(os.getpid(), 9)"])
+@pytest.mark.parametrize("where", ["module", "call"])
+def test_a_hook_that_ends_the_process_does_not_pass(how: str, where: str, write: Write, tmp_path: Path) -> None:
+    lines = f"async def f(args, sample):\n    {how}\n" if where == "call" else f"{how}\n"
+    name = write(f"import os, sys\n{lines}")
+    done = slime(tmp_path, "check", "--custom-rm-path", f"{name}:f")
+    assert done.returncode == 1
+    assert f"try --custom-rm-path {name}:f" in done.stderr
+    said = done.stderr[done.stderr.index("\nno  ") :]
+    assert ("SystemExit" if "sys" in how else "ended the process") in said

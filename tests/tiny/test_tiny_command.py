@@ -53,6 +53,14 @@ def test_a_loadable_model_that_solves_some_problems(made: Path) -> None:
     assert accuracy == pytest.approx(manifest["result"]["held_out_accuracy"], abs=0.04)
 
 
+def test_a_checkpoint_is_no_place_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    for words in ((), ("--force",)):
+        assert tiny("--output", tmp_path, *words) == 2
+        assert "is a checkpoint (it has config.json)" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
 @pytest.mark.slow
 def test_a_complete_folder_is_left_alone(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}

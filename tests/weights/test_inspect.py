@@ -68,15 +68,42 @@ def test_damage_is_named(hf: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     tensors = load_file(hf / "model.safetensors")
     tensors["extra.weight"] = tensors.pop("model.norm.weight")
     save_file(tensors, tmp_path / "a.safetensors")
+    found = facts(capsys, tmp_path, 1)
+    assert (found["missing"], found["surplus"]) == (["model.norm.weight"], ["extra.weight"])
     (tmp_path / "b.safetensors").write_bytes(b"\x10")
     names = {"x": "a.safetensors", "y": "b.safetensors", "z": "c.safetensors"}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
     found = facts(capsys, tmp_path, 1)
-    assert (found["missing"], found["surplus"]) == (["model.norm.weight"], ["extra.weight"])
+    # What the damaged shard holds is not known: nothing is called missing.
+    assert (found["missing"], found["surplus"]) == ([], [])
     states = {one["name"]: one["state"] for one in found["shards"]}
     assert (states["a.safetensors"], states["c.safetensors"]) == ("healthy", "missing")
     assert states["b.safetensors"].startswith("damaged or cut off")
     assert "c.safetensors is missing" in found["problems"]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ('{"model_type": "qwen3", "num_hidden_layers": 1000000000000}', "num_hidden_layers"),
+        ("[]", "must hold one JSON object"),
+        ("{", "is not JSON"),
+        (None, "does not exist"),
+    ],
+)
+def test_a_config_that_cannot_be_used_is_one_line(
+    values: str | None, said: str, hf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At once, also for a number of layers that no memory would hold."""
+    if values is not None:
+        whole = json.loads((hf / "config.json").read_text()) if "qwen3" in values else None
+        (tmp_path / "config.json").write_text(json.dumps(whole | json.loads(values)) if whole else values)
+    (tmp_path / "model.safetensors").write_bytes((hf / "model.safetensors").read_bytes())
+    found = facts(capsys, tmp_path, 1)
+    assert len(found["problems"]) == 1
+    assert said in found["problems"][0]
+    assert convert("hf-to-megatron", "--hf-checkpoint", tmp_path, "--save", tmp_path / "out") == 2
+    assert said in capsys.readouterr().err
 
 
 def test_megatron(hf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

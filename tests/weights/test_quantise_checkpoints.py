@@ -219,6 +219,11 @@ def test_bad_input_is_refused_by_name(dense: Path, tmp_path: Path, capsys: pytes
     assert "not a regular expression" in refused(capsys, *words)
     words = ("hf-to-fp8", "--ignore", "model", "--hf-checkpoint", dense, "--save", save)
     assert "no weight is left to quantise" in refused(capsys, *words)
+    other = tmp_path / "other"
+    shutil.copytree(dense, other)
+    values = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(values | {"intermediate_size": 128}))
+    assert "mlp.down_proj.weight" in refused(capsys, *TO_FP8, "--hf-checkpoint", other, "--save", save)
     assert not save.exists()
 
 

@@ -69,8 +69,8 @@ def try_hooks(inputs: Inputs) -> list[HookTrouble]:
         os.killpg(process.pid, signal.SIGKILL)  # with what the hook started
         out, err = process.communicate()
         ended = f"had not come back after {SECONDS:g} s: what does it do when it is imported?"
-    troubles, last = _read(out)
-    if process.returncode and not ended:
+    troubles, last, done = _read(out)
+    if not done and not ended:
         last_words = (err.strip().splitlines() or ["it said nothing"])[-1]
         ended = f"ended the process that tried it, with exit status {process.returncode}: {last_words}"
     if ended:
@@ -79,20 +79,23 @@ def try_hooks(inputs: Inputs) -> list[HookTrouble]:
     return troubles
 
 
-def _read(out: str) -> tuple[list[HookTrouble], dict[str, str]]:
+def _read(out: str) -> tuple[list[HookTrouble], dict[str, str], bool]:
+    """What does not fit, the last hook that was begun, and whether all were tried."""
     troubles: list[HookTrouble] = []
     last: dict[str, str] = {}
+    done = False
     for line in out.splitlines():
         try:
             said = json.loads(line)
         except ValueError:
             continue  # a hook that prints
         if not isinstance(said, dict) or "hook" not in said:
+            done = done or said == {"done": True}
             continue
         if "error" in said:
             troubles.append(HookTrouble(said["hook"], said["flag"], said["stage"], said["error"]))
         last = said
-    return troubles, last
+    return troubles, last, done
 
 
 def _request(inputs: Inputs) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from safetensors import safe_open
 
 from slime.weights.fingerprint import fingerprint
 from slime.weights.folders import MARKER_NAME, FolderError, refuse_overlap, replaced_folder
+from slime.weights.hf_config import COMPOSITE, SUPPORTED_FAMILIES, config_from_dict, read_values
 from slime.weights.hf_io import INDEX_NAME, HFCheckpoint, copy_companions
+from slime.weights.names import check_hf_tensors
 from slime.weights.quantise.formats import Format, Fp8Format, Int4Format, QuantiseError, read_format
 from slime.weights.quantise.plan import Plan, plan_dequantise, plan_quantise
 from slime.weights.quantise.work import finished, set_threads, write_shard
@@ -52,16 +54,20 @@ def quantise(job: Job, target: Format, ignore: tuple[str, ...], report: Report) 
 
     Raises:
         QuantiseError: it is quantised already, or a weight cannot be stored in that format.
+        HFConfigError, WeightNameError: config.json is unusable, or describes other tensors.
         HFCheckpointError: shards are missing or damaged.
         FolderError: `job.save` holds something else.
     """
-    config = _read_config(job.hf_checkpoint)
+    config = read_values(job.hf_checkpoint)
     if config.get("quantization_config"):
         raise QuantiseError(
             f"{job.hf_checkpoint} is quantised already ({config['quantization_config'].get('quant_method')}); turn it "
             "into bfloat16 first."
         )
-    plan = plan_quantise(HFCheckpoint(job.hf_checkpoint), target, ignore)
+    checkpoint = HFCheckpoint(job.hf_checkpoint)
+    if config.get("model_type") in (*SUPPORTED_FAMILIES, *COMPOSITE):  # of another family only the tensors are known
+        check_hf_tensors(checkpoint.shapes, config_from_dict(config), str(job.hf_checkpoint))
+    plan = plan_quantise(checkpoint, target, ignore)
     config["quantization_config"] = plan.config
     _run(job, plan, config, report)
 
@@ -76,7 +82,7 @@ def dequantise(job: Job, expected: type[Fp8Format] | type[Int4Format], report: R
         QuantiseError: it is not quantised, or in another format, or incomplete.
         HFCheckpointError, FolderError: see `quantise`.
     """
-    config = _read_config(job.hf_checkpoint)
+    config = read_values(job.hf_checkpoint)
     described = config.pop("quantization_config", None)
     if not isinstance(described, dict):
         raise QuantiseError(f"{job.hf_checkpoint} is not quantised: config.json has no quantization_config.")
@@ -196,16 +202,3 @@ def _done_already(save: Path, made: dict[str, Any]) -> bool:
     except ValueError:
         return False
     return bool(found == json.loads(json.dumps(made)))
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise QuantiseError(f"{path} does not exist; a Hugging Face checkpoint is a folder that holds it.") from None
-    except ValueError as error:
-        raise QuantiseError(f"{path} is not JSON: {error}.") from error
-    if not isinstance(config, dict):
-        raise QuantiseError(f"{path} holds a {type(config).__name__}; it must hold one JSON object.")
-    return config
