@@ -105,7 +105,7 @@ def make_batch(config: HFModelConfig, lengths: list[int], settings: Any, device:
         rollout_log_probs=torch.full((count,), -11.0, device=device),
         total_lengths=tuple(lengths),
     )
-    return MicroBatch([], pack_for(settings, sequences, responses, device), tokens, count)
+    return MicroBatch([], pack_for(settings, sequences, responses, device), tokens, count, count)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:

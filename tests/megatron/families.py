@@ -105,7 +105,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "qwen3_next": ("Qwen3Next", {**SHARED, **LINEAR}),
-    "qwen3_5_text": ("Qwen3_5", LINEAR),
+    "qwen3_5_text": ("Qwen3_5", {**LINEAR, "tie_word_embeddings": True}),
     "qwen3_5_moe_text": ("Qwen3_5Moe", {**SHARED, **LINEAR}),
 }
 

@@ -14,6 +14,7 @@ from slime.megatron.parallel import ParallelSettings
 from slime.megatron.process import Device
 
 TEMPERATURE = 0.7
+MTP_FACTOR = 0.3
 MICRO_BATCHES = ((0, 2), (1, 3))
 """Which sequences stand in which micro-batch; with two data-parallel ranks each has one."""
 
@@ -38,8 +39,10 @@ def measure(folder: Path, parallel: ParallelSettings, recompute: bool, device: t
     from slime.megatron.model import build_model, load_hf_weights
     from slime.megatron.model_settings import ComputeSettings, Recompute
     from slime.weights.hf_config import read_config
+    from slime.weights.mtp import with_mtp
 
-    config = read_config(folder)
+    whole = read_config(folder)
+    config = with_mtp(whole, whole.mtp_available)
     model = build_model(config, device, ComputeSettings(recompute=Recompute() if recompute else None), parallel)
     load_hf_weights(model, config, folder)
     wrapped = DistributedDataParallel(model.config, DistributedDataParallelConfig(grad_reduce_in_fp32=True), model)
@@ -85,6 +88,7 @@ def _batch(indices: tuple[int, ...], settings: Any, aligned: bool, device: torch
 def _forward(iterator: Any, model: Any, count: int) -> Any:
     from megatron.core import parallel_state
 
+    from slime.megatron.mtp import loss_ahead
     from slime.megatron.packing import run_model
     from slime.megatron.ranks import whole_responses
     from slime.megatron.vocab_parallel import token_scores
@@ -99,6 +103,10 @@ def _forward(iterator: Any, model: Any, count: int) -> Any:
         weights = [weights_of(i, n) for i, n in zip(indices, packed.response_lengths, strict=True)]
         parts = (torch.cat([pair[kind] for pair in weights]).to(logits.device) for kind in (0, 1))
         total = sum((values * weight).sum() for values, weight in zip(scores, parts, strict=True))
+        ahead = packed.take_logits_ahead()
+        if ahead is not None:
+            every = torch.ones(sum(packed.response_lengths), dtype=torch.bool, device=logits.device)
+            total = total + MTP_FACTOR * loss_ahead(*ahead, every, 1, TEMPERATURE)
         # Megatron divides by the micro-batches of this rank and averages over ranks; both are taken back.
         return total * count, total.detach()
 

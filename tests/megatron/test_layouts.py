@@ -10,6 +10,7 @@ import pytest
 import torch
 from families import FAMILIES, make_family
 from layout_cases import Job, run_layouts
+from mtp_cases import WITH_MTP, make_with_mtp
 from rank_processes import run_ranks
 
 from slime.megatron.parallel import ParallelSettings
@@ -32,8 +33,11 @@ TWO_RANKS = {
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A checkpoint of every family."""
-    return {name: make_family(name, tmp_path_factory.mktemp(name)) for name in FAMILIES}
+    """A checkpoint of every family, with an MTP layer where the family has one."""
+    return {
+        name: (make_with_mtp if name in WITH_MTP else make_family)(name, tmp_path_factory.mktemp(name))
+        for name in FAMILIES
+    }
 
 
 @pytest.fixture(scope="module")
