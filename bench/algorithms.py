@@ -1,53 +1,69 @@
 """What each algorithm learns on the tiny model: held-out accuracy against the round, over several seeds.
 
-Every run is the real one: the shell that the lab renders for the `tiny` model, with the algorithm's flags added, into a
-Ray cluster of its own on loopback. All runs of a seed start from the same model, with the same problems.
+Every run is a real one: `slime train` with the flags that all share and the algorithm's own, in a Ray cluster of its
+own. All runs of a seed start from the same model, with the same problems.
 
     python bench/algorithms.py --algorithms grpo gspo --seeds 0 1 2
 
 adds what is missing to OUTPUT.json and writes OUTPUT.md (table) and OUTPUT.svg (curves) after every run; a run that is
-there already is left out, so that the bench can be stopped and started. `distillation` needs the seed's `grpo` first:
-the model that it trained is the teacher.
+there already is left out, so that the bench can be stopped and started. An OUTPUT.json with runs of other settings is
+refused. `distillation` needs the seed's `grpo` first: the model that it trained is the teacher.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tiny_runs import COLOURS, ROOT, Axes, heading, held_out, provenance, ray_head, read_rows, render_shell, run_stage
+from small_multiples import Panel, small_multiples
+from tiny_runs import ROOT, heading, held_out, provenance, read_rows, run_command
 
-FINAL_READINGS = 2  # the last accuracy is the mean of this many readings
+COMMON = [
+    *("--device", "cpu", "--colocate", "--actor-num-gpus-per-node", "1"),
+    *("--input-key", "prompt", "--label-key", "label", "--apply-chat-template", "--rollout-shuffle"),
+    *("--rm-type", "math", "--rollout-max-response-len", "8", "--n-samples-per-eval-prompt", "4"),
+    *("--use-dynamic-batch-size", "--max-tokens-per-gpu", "8192", "--attention-dropout", "0", "--hidden-dropout", "0"),
+    *("--optimizer", "adam", "--weight-decay", "0.1", "--adam-beta1", "0.9", "--adam-beta2", "0.98"),
+    # The tiny recipe's rate, 4e-4, is that of a step of 512 answers. With a quarter of them it is too much: CISPO and
+    # REINFORCE, whose second step of a round no clip stops, then lose accuracy, and the clipped losses gain less.
+    *("--lr", "1e-4", "--lr-warmup-iters", "10"),
+    *("--global-batch-size", "128"),  # two steps a round, so that ratios move and clips have something to do
+]
+TIS = ["--use-tis", "--tis-clip-low", "0", "--tis-clip", "2"]
+GROUPS = [*TIS, "--n-samples-per-prompt", "8", "--rollout-batch-size", "32"]
+ONE_ANSWER = ["--n-samples-per-prompt", "1", "--rollout-batch-size", "256"]
+CLIP = [*GROUPS, "--eps-clip", "0.2", "--eps-clip-high", "0.28"]
 WHITENED = "--normalize-advantages"
 SUPERVISED = "slime.rollout.sft_rollout.generate_rollout"
-GROUPS = ["--n-samples-per-prompt", "8", "--rollout-batch-size", "32"]
-ONE_ANSWER = ["--n-samples-per-prompt", "1", "--rollout-batch-size", "256"]
 ALGORITHMS: dict[str, list[str]] = {
-    "grpo": [],
-    "gspo": ["--advantage-estimator", "gspo", "--eps-clip", "3e-4", "--eps-clip-high", "4e-4"],
-    "cispo": ["--advantage-estimator", "cispo", "--eps-clip", "1.0", "--eps-clip-high", "4.0"],
-    "reinforce++": ["--advantage-estimator", "reinforce_plus_plus", WHITENED],
-    "reinforce++-baseline": ["--advantage-estimator", "reinforce_plus_plus_baseline", WHITENED],
-    "ppo": ["--advantage-estimator", "ppo", "--critic-lr", "1e-3", "--num-critic-only-steps", "2"],
-    "rloo": ["--advantage-estimator", "rloo"],
+    "grpo": [*CLIP],
+    "gspo": [*GROUPS, "--advantage-estimator", "gspo", "--eps-clip", "3e-4", "--eps-clip-high", "4e-4"],
+    "cispo": [*GROUPS, "--advantage-estimator", "cispo", "--eps-clip", "1.0", "--eps-clip-high", "4.0"],
+    "reinforce++": [*CLIP, "--advantage-estimator", "reinforce_plus_plus", WHITENED],
+    "reinforce++-baseline": [*CLIP, "--advantage-estimator", "reinforce_plus_plus_baseline", WHITENED],
+    # The head of a critic starts from zeros: it learns faster, and two rounds before the policy moves.
+    "ppo": [*CLIP, "--advantage-estimator", "ppo", "--critic-lr", "1e-3", "--num-critic-only-steps", "2"],
+    "rloo": [*CLIP, "--advantage-estimator", "rloo"],
     "dr-grpo": [
-        "--disable-grpo-std-normalization",
-        "--custom-pg-loss-reducer-function-path",
-        "slime.algorithms.reduction.constant_length_weights",
+        *(*CLIP, "--disable-grpo-std-normalization"),
+        *("--custom-pg-loss-reducer-function-path", "slime.algorithms.reduction.constant_length_weights"),
     ],
     "score-centering": [
-        *("--use-score-centering", "--score-centering-top-k", "16", "--use-tis"),
+        *(*GROUPS, "--use-score-centering", "--score-centering-top-k", "16"),
         *("--disable-grpo-std-normalization", "--calculate-per-token-loss"),
     ],
-    "sft": [*ONE_ANSWER, "--use-tis=false", "--loss-type", "sft_loss", "--rollout-function-path", SUPERVISED],
+    "sft": [*ONE_ANSWER, "--loss-type", "sft_loss", "--rollout-function-path", SUPERVISED],
     # An answer alone in its group has advantage 0: the teacher is all that it learns from.
-    "distillation": [*ONE_ANSWER, "--use-opd", "--opd-type", "megatron", "--opd-kl-coef", "1.0"],
+    "distillation": [
+        *(*ONE_ANSWER, *TIS, "--eps-clip", "0.2", "--eps-clip-high", "0.28"),
+        *("--use-opd", "--opd-type", "megatron", "--opd-kl-coef", "1.0"),
+    ],
 }
-STEPS = ["--global-batch-size", "128"]  # two steps a round, so that ratios move and clips have something to do
 
 
 @dataclass
@@ -75,23 +91,29 @@ class Run:
 
     @property
     def after(self) -> float:
-        """Mean of the last readings."""
-        last = [value for _, value in self.readings[-FINAL_READINGS:]]
-        return sum(last) / len(last)
+        """Accuracy after the last round."""
+        return self.readings[-1][1]
 
 
-def prepare(folder: Path, seed: int, rounds: int, environment: dict[str, str], log: Any) -> None:
+def slime(words: list[str], folder: Path, log: Any) -> float:
+    """Run `slime` with these words; returns its seconds."""
+    environment = os.environ | {"RAY_ADDRESS": "local", "OMP_NUM_THREADS": "1"}
+    return run_command([sys.executable, "-m", "slime", *words], folder, environment, log)
+
+
+def prepare(folder: Path, seed: int, log: Any) -> None:
     """Model and problems of a seed, made once, and the conversations that supervised training reads."""
-    render_shell(folder, rounds)
     if (folder / "ready").exists():
         return
-    for stage in ("prepare", "convert"):
-        run_stage([stage], folder, environment | {"SLIME_TINY_SEED": str(seed)}, log)
+    tiny = folder / "tiny"
+    slime(["tiny", "--output", str(tiny), "--seed", str(seed)], folder, log)
+    convert = ["convert", "hf-to-megatron", "--hf-checkpoint", str(tiny / "hf"), "--save", str(tiny / "torch_dist")]
+    slime([*convert, "--device", "cpu"], folder, log)
     rows = [json.loads(line) for line in (folder / "tiny/data/train.jsonl").read_text(encoding="utf-8").splitlines()]
     with (folder / "conversations.jsonl").open("w", encoding="utf-8") as file:
         for row in rows:
             answer = {"role": "assistant", "content": f"\\boxed{{{row['label']}}}"}
-            # The label is not trained on: the shell names its column, and the launcher looks for it.
+            # The label is not trained on: `--label-key` names its column, and the launcher looks for it.
             messages = [{"role": "user", "content": row["prompt"]}, answer]
             file.write(json.dumps({"prompt": messages, "label": row["label"]}) + "\n")
     (folder / "ready").touch()
@@ -103,9 +125,10 @@ def flags_of(algorithm: str, folder: Path) -> list[str]:
     Raises:
         SystemExit: the teacher of this seed was not trained yet.
     """
-    flags = [*GROUPS, *STEPS, *ALGORITHMS[algorithm]]
+    flags = [*COMMON, *ALGORITHMS[algorithm]]
     if algorithm == "sft":
         return [*flags, "--prompt-data", str(folder / "conversations.jsonl")]
+    flags += ["--prompt-data", str(folder / "tiny/data/train.jsonl")]
     if algorithm == "distillation":
         teacher = folder / "grpo"
         if not (teacher / "latest_checkpointed_iteration.txt").is_file():
@@ -118,18 +141,17 @@ def measure(algorithm: str, seed: int, folder: Path, options: argparse.Namespace
     """Prepare the seed and train once."""
     print(f"{algorithm}, seed {seed}", file=sys.stderr, flush=True)
     folder.mkdir(parents=True, exist_ok=True)
-    save = folder / algorithm
-    with (
-        ray_head(folder, options.port) as environment,
-        (folder / f"{algorithm}.log").open("w", encoding="utf-8") as log,
-    ):
-        prepare(folder, seed, options.rounds, environment, log)
-        own = ["--seed", str(seed), "--rollout-seed", str(seed), "--num-rollout", str(options.rounds)]
-        own += ["--eval-interval", str(options.eval_interval), "--save", str(save)]
-        own += ["--save-interval", str(options.rounds), "--metrics-file", str(save / "metrics.jsonl")]
+    tiny, save = folder / "tiny", folder / algorithm
+    own = ["--hf-checkpoint", str(tiny / "hf"), "--ref-load", str(tiny / "torch_dist"), "--save", str(save)]
+    own += ["--seed", str(seed), "--rollout-seed", str(seed), "--num-rollout", str(options.rounds)]
+    own += ["--eval-prompt-data", "heldout", str(tiny / "data/heldout.jsonl")]
+    own += ["--eval-interval", str(options.eval_interval), "--save-interval", str(options.rounds)]
+    own += ["--metrics-file", str(save / "metrics.jsonl")]
+    with (folder / f"{algorithm}.log").open("w", encoding="utf-8") as log:
+        prepare(folder, seed, log)
         # Only what a run says of itself: an earlier one that was stopped must not be read as this one's beginning.
         (save / "metrics.jsonl").unlink(missing_ok=True)
-        seconds = run_stage(["train", *own, *flags_of(algorithm, folder)], folder, environment, log)
+        seconds = slime(["train", *own, *flags_of(algorithm, folder)], folder, log)
     rows = read_rows(save / "metrics.jsonl")
     rounds = [row for row in rows if "train/loss" in row or "train/critic-loss" in row]
     return Run(
@@ -151,7 +173,7 @@ def table(runs: list[Run]) -> str:
     for name in ALGORITHMS:
         own = [run for run in runs if run.algorithm == name]
         if not own:
-            lines.append(f"| {name} | not run | | | | |")
+            lines.append(f"| {name} | not measured | | | | |")
             continue
         gains = [run.after - run.before for run in own]
         kl = [f"{run.teacher_kl[0]:.3f} to {run.teacher_kl[-1]:.3f}" for run in own if run.teacher_kl]
@@ -165,29 +187,55 @@ def table(runs: list[Run]) -> str:
 
 
 def curves(runs: list[Run]) -> str:
-    """Held-out accuracy against the round: a line for each run, one colour for each algorithm."""
-    axes = Axes("Held-out accuracy of each algorithm", max(run.readings[-1][0] for run in runs), height=400)
-    axes.bottom = 76
-    names = [name for name in ALGORITHMS if any(run.algorithm == name for run in runs)]
-    for at, (name, colour) in enumerate(zip(names, (*COLOURS, "#d04040"), strict=False)):
-        for run in runs:
-            if run.algorithm == name:
-                axes.line([(number, value) for number, value in run.readings], colour, 'stroke-width="1.5"')
-        axes.text(axes.left + 148 * (at % 4), axes.height - 40 + 16 * (at // 4), name, colour=colour)
-    return axes.svg()
+    """Held-out accuracy against the round: a panel for each algorithm, with its seeds, their mean and their range."""
+    panels = []
+    for name in ALGORITHMS:
+        own = [run for run in runs if run.algorithm == name]
+        gain = sum(run.after - run.before for run in own) / len(own) if own else None
+        note = "not measured" if gain is None else f"{gain:+.3f}"
+        panels.append(Panel(name, note, [run.readings for run in own]))
+    return small_multiples("Held-out accuracy of each algorithm against the round", panels)
+
+
+def stored_runs(output: Path, rounds: int) -> list[Run]:
+    """The runs that OUTPUT.json has.
+
+    Raises:
+        SystemExit: they were made with other settings.
+    """
+    file = output.with_suffix(".json")
+    if not file.exists():
+        return []
+    record = json.loads(file.read_text(encoding="utf-8"))
+    flags = all_flags()
+    changed = [name for name in flags if any(run["algorithm"] == name for run in record["runs"])]
+    changed = [name for name in changed if record["flags"].get(name) != flags[name]]
+    what = f"flags of {', '.join(changed)}" if changed else ""
+    if record["rounds"] != rounds:
+        what = f"{record['rounds']} rounds, now {rounds}"
+    if what:
+        raise SystemExit(
+            f"{file} has runs of other settings ({what}), and a table compares runs of one set: remove the file, or "
+            "give another --output."
+        )
+    return [Run(**run) for run in record["runs"]]
+
+
+def all_flags() -> dict[str, str]:
+    """The flags of each algorithm, but for paths, seeds and rounds."""
+    return {name: " ".join([*COMMON, *words]) for name, words in ALGORITHMS.items()}
 
 
 def write(output: Path, runs: list[Run], command: str, options: argparse.Namespace) -> None:
     """The three files, from all runs so far."""
     runs.sort(key=lambda run: (list(ALGORITHMS).index(run.algorithm), run.seed))
-    flags = {name: " ".join([*GROUPS, *STEPS, *words]) for name, words in ALGORITHMS.items()}
-    record = provenance(command) | {"rounds": options.rounds, "flags": flags, "runs": [asdict(run) for run in runs]}
+    record = provenance(command) | {"rounds": options.rounds, "flags": all_flags(), "runs": [asdict(r) for r in runs]}
     output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     note = (
         f"{options.rounds} rounds of 256 answers, 8 to a prompt (supervised training and distillation: 1), two "
         "optimizer steps a round. Accuracy of sampled answers to 400 held-out problems, 4 each, at temperature 1 "
-        f"(standard error about 0.012); «after» is the mean of the last {FINAL_READINGS} readings. Teacher KL: mean "
-        "reverse KL to the teacher on the student's own tokens, in nats a token, in the first and the last round.\n"
+        "(standard error about 0.016). Teacher KL: mean reverse KL to the teacher on the student's own tokens, in nats "
+        "a token, in the first and the last round.\n"
     )
     output.with_suffix(".md").write_text(f"{heading(record)}\n{note}\n{table(runs)}\n", encoding="utf-8")
     output.with_suffix(".svg").write_text(curves(runs), encoding="utf-8")
@@ -198,15 +246,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=list(ALGORITHMS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--eval-interval", type=int, default=10)
-    parser.add_argument("--port", type=int, default=8485, help="of the Ray dashboard; the next one is the head's")
     parser.add_argument("--work", type=Path, default=ROOT / "build/algorithms", help="models, data and logs")
     parser.add_argument("--output", type=Path, default=ROOT / "bench/results/algorithms", help="without a suffix")
     options = parser.parse_args()
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    stored = options.output.with_suffix(".json")
-    runs = [Run(**run) for run in json.loads(stored.read_text(encoding="utf-8"))["runs"]] if stored.exists() else []
+    runs = stored_runs(options.output, options.rounds)
     command = f"python bench/algorithms.py --rounds {options.rounds} --eval-interval {options.eval_interval}"
     for seed in options.seeds:
         for algorithm in options.algorithms:

@@ -39,9 +39,13 @@ def render_shell(folder: Path, rounds: int) -> None:
 
 def run_stage(stage: list[str], folder: Path, environment: dict[str, str], log: TextIO) -> float:
     """Run one stage of the shell from the repository's root; returns its seconds."""
+    return run_command(["bash", str(folder / "experiment.sh"), *stage], folder, environment, log)
+
+
+def run_command(command: list[str], folder: Path, environment: dict[str, str], log: TextIO) -> float:
+    """Run a command from the repository's root, its output to `log`, in which `folder` is RUN; returns its seconds."""
     start = time.monotonic()
-    command = ["bash", str(folder / "experiment.sh"), *stage]
-    print(f"  {' '.join(stage)} ...", file=sys.stderr, flush=True)
+    print(f"  {' '.join(command)} ...", file=sys.stderr, flush=True)
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
@@ -51,7 +55,7 @@ def run_stage(stage: list[str], folder: Path, environment: dict[str, str], log: 
             if "held-out" in line:
                 print("   ", line.rstrip(), file=sys.stderr, flush=True)
     if process.returncode:
-        raise SystemExit(f"{' '.join(stage)} ended with status {process.returncode}; see {log.name}")
+        raise SystemExit(f"{' '.join(command)} ended with status {process.returncode}; see {log.name}")
     return time.monotonic() - start
 
 
