@@ -41,6 +41,7 @@ from slime.megatron.settings import (
 from slime.megatron.step import StepRunner
 from slime.megatron.weight_copies import WeightCopies
 from slime.weights.hf_config import read_config
+from slime.weights.mtp import with_mtp
 from slime.weights.tracker import CheckpointError, read_tracker
 
 
@@ -70,7 +71,8 @@ class MegatronTrainer:
         """
         self.config = config
         self._postprocess = load_postprocess(config)
-        self.model_config = read_config(Path(config.hf_checkpoint))
+        trunk = read_config(Path(config.hf_checkpoint))
+        self.model_config = with_mtp(trunk, config.mtp_num_layers or 0)
         self.rank, self.world_size = rank, world_size
         spec = process.ProcessSpec(
             device="cpu" if config.device == "cpu" else "cuda",
@@ -99,7 +101,7 @@ class MegatronTrainer:
             self._copies = WeightCopies(self._model)
             self._wrapped = wrap_model(self._model)
             self._build_optimizer()
-            self._critic = Critic(config, self.model_config, self.device, self.dtype) if self._needs.values else None
+            self._critic = Critic(config, trunk, self.device, self.dtype) if self._needs.values else None
             undo.pop_all()
 
     def _build_optimizer(self) -> None:

@@ -11,6 +11,8 @@ Change = Callable[[Bench], object]
 Case = tuple[str, str, Change, list[str], Change]
 
 MOE = {"num_experts": 64, "num_experts_per_tok": 4, "moe_intermediate_size": 8}
+GLM_MOE = {"n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
+           "routed_scaling_factor": 1.0, "use_qk_norm": True}  # fmt: skip
 WIDE = {"num_attention_heads": 32, "num_key_value_heads": 8}
 FP8 = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
 INT4 = {"quantization_config": {"quant_method": "compressed-tensors", "ignore": ["lm_head", "re:.*mlp.gate$"]}}
@@ -171,6 +173,12 @@ CHECKPOINT_CASES: list[Case] = [
     ("response-cap", "hf", lambda b: b.config(vocab_size=151936),
      ["--rollout-max-response-len 8 with --rm-type math", "at least 512"],
      both(lambda b: b.config(vocab_size=151936), lambda b: b.set(rollout_max_response_len=512))),
+    ("mtp-layers", "hf", lambda b: b.set(mtp_num_layers=1), ["describes 0 MTP layers", "train without MTP"], nothing),
+    ("mtp-layers", "hf", both(lambda b: b.config(model_type="glm4_moe", num_nextn_predict_layers=2, **GLM_MOE),
+                              lambda b: b.set(mtp_num_layers=2)),
+     ["no more than 1 is built", "give --mtp-num-layers 1"],
+     both(lambda b: b.config(model_type="glm4_moe", num_nextn_predict_layers=1, **GLM_MOE),
+          lambda b: b.set(mtp_num_layers=1))),
     ("model-dimensions", "hf", lambda b: b.config(rope_parameters={"rope_theta": 1000000.0}),
      ["rope_base 1000000.0, the recipe's model file says 10000: this is another model"],
      lambda b: b.config(rope_parameters=None, rope_theta=10000)),

@@ -30,6 +30,9 @@ ONE_GPU: Values = {
 
 # rule, values that it refuses, parts of the message, values that it lets pass
 FLAG_CASES: list[tuple[str, Values, list[str], Values]] = [
+    ("mtp-layers", {"mtp_num_layers": 1}, ["--mtp-num-layers 1 without --enable-mtp-training", "only take memory"],
+     {"mtp_num_layers": 1, "enable_mtp_training": True}),
+    ("mtp-layers", {"enable_mtp_training": True}, ["there is nothing to train", "add --mtp-num-layers 1"], {}),
     ("train-world", {"tensor_model_parallel_size": 3}, ["8 training GPUs", "3 x 1 x 1 = 3", "6 or 9"],
      {"tensor_model_parallel_size": 4}),
     ("train-world", {"pipeline_model_parallel_size": 2, "expert_model_parallel_size": 8},

@@ -310,9 +310,9 @@ class NumericsFlags:
     recompute_num_layers: int | None = flag(
         None, "每段重计算的层数", "layers per recomputed block", minimum=1, source="megatron"
     )
-    mtp_num_layers: int | None = planned(None, "训练的 MTP 层数", "MTP layers to train", minimum=1, source="megatron")
-    enable_mtp_training: bool = planned(False, "训练 MTP 层", "train the MTP layers")
-    mtp_loss_scaling_factor: float = planned(
+    mtp_num_layers: int | None = flag(None, "训练的 MTP 层数", "MTP layers to train", minimum=1, source="megatron")
+    enable_mtp_training: bool = flag(False, "训练 MTP 层", "train the MTP layers")
+    mtp_loss_scaling_factor: float = flag(
         0.2, "MTP 损失系数", "coefficient of the MTP loss", minimum=0, source="megatron"
     )
     qwen_gdn_backend: str = planned(

@@ -17,6 +17,7 @@ from slime.config.preflight import (
     grading,
     hooks,
     memory,
+    mtp,
     network,
     network_rules,
     prompts,
@@ -32,6 +33,7 @@ from slime.config.validate import RULES as FLAG_RULES
 # Rules of the flags that look at the checkpoint or the machine as well.
 _FURTHER: Mapping[str, Mapping[str, InputCheck]] = {
     "lengths": {"hf": tokens.check_positions},
+    "mtp-layers": {"hf": mtp.check_mtp_layers},
     "sampler-probability": {"host": network.check_raw_logprobs},
 }
 

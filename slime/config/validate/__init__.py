@@ -5,11 +5,12 @@ from __future__ import annotations
 from slime.config.config import Config
 from slime.config.errors import Problem
 from slime.config.rule import Rule
-from slime.config.validate import algorithm, batch_rules, files, lengths, modes, placement, services
+from slime.config.validate import algorithm, batch_rules, files, lengths, modes, mtp, placement, services
 
 RULES: tuple[Rule, ...] = (
     *placement.RULES,
     *modes.RULES,
+    *mtp.RULES,
     *batch_rules.RULES,
     *lengths.RULES,
     *algorithm.RULES,
