@@ -21,7 +21,7 @@ def log_probs_from_logits(logits: Tensor, targets: Tensor, temperature: float = 
         ValueError: if `temperature` is not above 0.
     """
     scores = _scaled(logits, temperature)
-    ids = targets.reshape(len(targets), -1)
+    ids = targets[:, None] if targets.dim() == 1 else targets
     found = scores.gather(-1, ids) - torch.logsumexp(scores, dim=-1, keepdim=True)
     return found.reshape(targets.shape)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slime.data.routes import Routes
 from slime.data.sample import Sample, Status
 from slime.data.shaping import Rewards
 from slime.data.train_batch import TrainSequence
@@ -47,6 +48,7 @@ def convert_samples(samples: Sequence[Sample], rewards: Rewards, rollout_ids: Se
             teacher_log_probs=_float32(sample.teacher_log_probs),
             rollout_topk_token_ids=sample.rollout_topk_token_ids,
             rollout_topk_log_probs=sample.rollout_topk_log_probs,
+            rollout_routed_experts=sample.rollout_routed_experts,
             metadata=sample.train_metadata,
         )
         for sample, shaped, raw, rollout in zip(samples, rewards.shaped, rewards.raw, rollout_ids, strict=True)
@@ -128,8 +130,16 @@ def _row(data: Mapping[str, Any], row: int, source: tuple[Sample, int] | None) -
         weight_versions=[] if source is None else list(source[0].weight_versions),
         truncated=bool(data["truncated"][row]),
         teacher_log_probs=_float32(data["teacher_log_probs"][row]) if "teacher_log_probs" in data else None,
+        rollout_routed_experts=_routes(tokens, source),
         metadata=data["metadata"][row] if "metadata" in data else None,
     )
+
+
+def _routes(tokens: npt.NDArray[np.int64], source: tuple[Sample, int] | None) -> Routes | None:
+    """The sampler's experts belong to a row only as long as its tokens are the sample's."""
+    if source is None or not np.array_equal(tokens, source[0].tokens):
+        return None
+    return source[0].rollout_routed_experts
 
 
 def _set_mask_sums(sequences: Sequence[TrainSequence]) -> None:

@@ -31,6 +31,7 @@ class TrainSequence:
         teacher_log_probs: float32 [R], a teacher's log-probabilities that came with the sample, or None.
         rollout_topk_token_ids: int32 [R, k], the sampler's likeliest ids, or None.
         rollout_topk_log_probs: float32 [R, k], their log-probabilities, or None.
+        rollout_routed_experts: int [S - 1, layers, top-k], experts that the sampler's router chose, or None.
         metadata: `Sample.train_metadata`.
     """
 
@@ -48,6 +49,7 @@ class TrainSequence:
     teacher_log_probs: npt.NDArray[np.float32] | None = None
     rollout_topk_token_ids: npt.NDArray[np.int32] | None = None
     rollout_topk_log_probs: npt.NDArray[np.float32] | None = None
+    rollout_routed_experts: npt.NDArray[np.integer[Any]] | None = None
     metadata: dict[str, Any] | None = None
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from slime.data.routes import RoutesError, RouteShape
 from slime.data.train_batch import TrainBatch, TrainSequence
 from slime.weights.hf_config import HFModelConfig
 
@@ -12,8 +13,13 @@ class TrainBatchError(ValueError):
     """A batch does not fit this trainer; the message names the sample and the numbers."""
 
 
-def check_batch(batch: TrainBatch, rank: int, ranks: int, model: HFModelConfig) -> None:
+def check_batch(
+    batch: TrainBatch, rank: int, ranks: int, model: HFModelConfig, routes: RouteShape | None = None
+) -> None:
     """Refuse a batch for another rank, without samples in a step, or with samples that do not fit the model.
+
+    Args:
+        routes: what the sampler's experts must look like, when they are to be replayed.
 
     Raises:
         TrainBatchError: as said.
@@ -27,6 +33,8 @@ def check_batch(batch: TrainBatch, rank: int, ranks: int, model: HFModelConfig) 
         raise TrainBatchError(f"round {batch.round_id} has {len(batch.steps)} steps, one of them without samples.")
     for sequence in batch.sequences:
         _check_sequence(sequence, model)
+        if routes is not None:
+            _check_routes(sequence, routes)
 
 
 def _check_sequence(sequence: TrainSequence, model: HFModelConfig) -> None:
@@ -42,3 +50,17 @@ def _check_sequence(sequence: TrainSequence, model: HFModelConfig) -> None:
             f"{name} has the token id {largest}, and the model's vocabulary has {model.vocab}; the "
             "engine must serve the model of --hf-checkpoint."
         )
+
+
+def _check_routes(sequence: TrainSequence, shape: RouteShape) -> None:
+    name, routes = f"sample {sequence.sample_index}", sequence.rollout_routed_experts
+    if routes is None:
+        raise TrainBatchError(
+            f"{name} came without rollout_routed_experts, the experts that its tokens went through, which "
+            "--use-rollout-routing-replay trains with. A function of the user's that makes samples adds what the "
+            "engine returned with `current().append(sample, generation)`."
+        )
+    try:
+        shape.check(routes, sequence.total_length - 1)
+    except RoutesError as error:
+        raise TrainBatchError(f"{name}: rollout_routed_experts: {error}.") from error

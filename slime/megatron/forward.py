@@ -13,6 +13,8 @@ from torch import Tensor
 from slime.megatron.packing import PackedBatch, run_model
 from slime.megatron.ranks import pack_for, tensors_from_last_stage
 
+Mark = Callable[[Sequence[int], PackedBatch], None]
+"""Called with the samples' positions and the packing of each pass before it runs."""
 DEFAULT_MAX_TOKENS = 8192
 """Tokens of one forward pass, when --max-tokens-per-gpu does not say."""
 
@@ -22,6 +24,7 @@ class Scorable(Protocol):
 
     tokens: Any
     response_length: int
+    rollout_routed_experts: Any
 
 
 def read_responses(
@@ -31,6 +34,7 @@ def read_responses(
     max_tokens: int | None,
     read: Callable[[Tensor, PackedBatch], Tensor],
     chunks: Sequence[Sequence[int]] | None = None,
+    mark: Mark | None = None,
 ) -> list[Tensor]:
     """Run `model` over the samples and read one number for each response token.
 
@@ -39,6 +43,7 @@ def read_responses(
         read: from the outputs [rows, width, ...] and their packing to [T].
         chunks: the samples of each pass, as positions, instead of `max_tokens`: `TrainBatch.log_prob_indices`, of which
             every rank has the same number, since layers of a model may wait for other ranks.
+        mark: see `RoutingReplay.old_pass`.
 
     Returns:
         Float32 [R_i] on the CPU for each sample, in their order.
@@ -57,6 +62,8 @@ def read_responses(
                 device,
             )
         )
+        if mark is not None:
+            mark(indices, batches[-1])
     for indices, batch, found in zip(passes, batches, _outputs(model, batches, read), strict=False):
         for index, part in zip(indices, found.split(batch.response_lengths), strict=True):
             results[index] = part.clone()

@@ -30,7 +30,7 @@ class Passes:
     Attributes:
         old: log-probs of the weights that the round starts from. With several steps a round they are made anyway; with
             one step the policy itself is the old one, and the pass is left out unless something is measured with it
-            before the step.
+            before the step, or routers record their choice in it.
         ref, teacher: log-probs of those weights.
         values: of the critic.
         rollout_as_old: the sampler's log-probs stand for the old ones (--use-rollout-logprobs).
@@ -47,8 +47,9 @@ def needed_passes(config: Config) -> Passes:
     """From the flags. A KL loss with coefficient 0 is still measured, since it was asked for."""
     if config.loss_type == "sft_loss":
         return Passes(old=False, ref=False, teacher=False, values=False, rollout_as_old=False)
+    recorded = config.use_routing_replay and not config.use_rollout_routing_replay
     return Passes(
-        old=config.kl_coef != 0 or config.use_opd or config.tis_batch_normalize,
+        old=config.kl_coef != 0 or config.use_opd or config.tis_batch_normalize or recorded,
         ref=config.kl_coef != 0 or config.use_kl_loss,
         teacher=config.use_opd,
         values=config.advantage_estimator == "ppo",

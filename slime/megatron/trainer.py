@@ -22,7 +22,7 @@ from slime.megatron.batch_checks import check_batch
 from slime.megatron.checkpoint import LoadedState, TrainState, load_checkpoint, save_checkpoint, save_release
 from slime.megatron.critic import Critic
 from slime.megatron.estimate import ForwardPasses, estimate
-from slime.megatron.forward import Scorable, read_responses
+from slime.megatron.forward import Mark, Scorable, read_responses
 from slime.megatron.gather import gather_hf_tensors
 from slime.megatron.log_probs import score_tokens
 from slime.megatron.model import build_model, load_hf_weights
@@ -31,6 +31,7 @@ from slime.megatron.optimizer import build_optimizer, wrap_model
 from slime.megatron.packing import PackedBatch
 from slime.megatron.passes import REFERENCE, TEACHER, correction_means, needed_passes, reference_folder
 from slime.megatron.postprocess import load_postprocess, rollout_data
+from slime.megatron.routing_replay import routing_replay
 from slime.megatron.settings import (
     compute_settings,
     estimator_options,
@@ -98,6 +99,7 @@ class MegatronTrainer:
             self._model = build_model(
                 self.model_config, self.device, compute_settings(config, self.dtype), spec.parallel
             )
+            self._replay = routing_replay(config, self.model_config, [self._model])
             self._copies = WeightCopies(self._model)
             self._wrapped = wrap_model(self._model)
             self._build_optimizer()
@@ -175,7 +177,8 @@ class MegatronTrainer:
             NonFiniteStepError: a step is refused; earlier steps of the round stay applied.
         """
         rank, ranks = parallel_state.get_data_parallel_rank(), parallel_state.get_data_parallel_world_size()
-        check_batch(batch, rank, ranks, self.model_config)
+        check_batch(batch, rank, ranks, self.model_config, self._replay.wanted)
+        self._replay.start(batch.sequences)
         inputs, metrics = self._prepare(batch)
         means = correction_means(batch, inputs, self._settings.options.mismatch, self._sum_over_ranks)
         # Made when they are needed: their attention masks would fill the memory of a GPU, all at once.
@@ -209,7 +212,8 @@ class MegatronTrainer:
         if needs.rollout_as_old:
             old = [torch.as_tensor(one.rollout_log_probs, dtype=torch.float32) for one in sequences]
         elif needs.old or len(batch.steps) > 1:
-            old = self._log_probs(sequences, chunks)
+            with self._replay.old_pass() as mark:
+                old = self._log_probs(sequences, chunks, mark)
         passes = ForwardPasses(
             old=old,
             ref=self._log_probs_of(REFERENCE, sequences, chunks) if needs.ref else None,
@@ -237,8 +241,9 @@ class MegatronTrainer:
     def _micro_batches(
         self, batch: TrainBatch, inputs: Sequence[SequenceInputs], step: TrainStep, correction_mean: float
     ) -> list[MicroBatch]:
-        return [
-            make_micro_batch(
+        made = []
+        for indices in step.micro_batch_indices:
+            one = make_micro_batch(
                 [batch.sequences[i] for i in indices],
                 [inputs[i] for i in indices],
                 step,
@@ -247,21 +252,26 @@ class MegatronTrainer:
                 self.device,
                 correction_mean,
             )
-            for indices in step.micro_batch_indices
-        ]
+            self._replay.give(indices, one.packed)
+            made.append(one)
+        return made
 
     def log_probs(self, samples: Sequence[Scorable]) -> list[npt.NDArray[np.float32]]:
         """Log-probabilities of the response tokens under the current weights, at the rollout temperature.
 
         Local to this rank: no communication. Returns float32 [R_i] for each sample, in their order.
         """
-        return [values.numpy() for values in self._log_probs(samples)]
+        self._replay.start(samples)
+        with self._replay.old_pass() as mark:
+            return [values.numpy() for values in self._log_probs(samples, None, mark)]
 
-    def _log_probs(self, samples: Sequence[Scorable], chunks: Sequence[Sequence[int]] | None = None) -> list[Tensor]:
+    def _log_probs(
+        self, samples: Sequence[Scorable], chunks: Sequence[Sequence[int]] | None = None, mark: Mark | None = None
+    ) -> list[Tensor]:
         def read(logits: Tensor, packed: PackedBatch) -> Tensor:
             return score_tokens(logits, packed, self._settings.temperature).log_probs
 
-        return read_responses(self._model, samples, self.device, self.config.max_tokens_per_gpu, read, chunks)
+        return read_responses(self._model, samples, self.device, self.config.max_tokens_per_gpu, read, chunks, mark)
 
     def _log_probs_of(self, copy: str, samples: Sequence[Scorable], chunks: Sequence[Sequence[int]]) -> list[Tensor]:
         with self._copies.swapped_in(copy):

@@ -131,6 +131,14 @@ def test_log_probs_and_entropy_follow_the_temperature() -> None:
         log_probs_from_logits(logits, torch.tensor([1]), temperature=0)
 
 
+def test_a_rank_without_response_tokens_scores_none() -> None:
+    """One of several that share a short sequence."""
+    logits = torch.randn(0, 50)
+    assert log_probs_from_logits(logits, torch.zeros(0, dtype=torch.int64)).shape == (0,)
+    assert log_probs_from_logits(logits, torch.zeros(0, 3, dtype=torch.int64)).shape == (0, 3)
+    assert entropy_from_logits(logits).shape == (0,)
+
+
 def test_bfloat16_logits_are_computed_in_float32() -> None:
     logits = torch.randn(2, 50, generator=torch.Generator().manual_seed(0)).bfloat16()
     found = log_probs_from_logits(logits, torch.tensor([3, 4]))
