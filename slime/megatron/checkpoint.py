@@ -31,7 +31,8 @@ from megatron.core.optimizer import MegatronOptimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 from torch.distributed.checkpoint.api import CheckpointException
 
-from slime.megatron.checkpoint_format import DirectTorchDistSave, Provide, check_metadata
+from slime.megatron.checkpoint_format import DirectTorchDistSave, Provide
+from slime.megatron.checkpoint_index import read_index
 from slime.megatron.optimizer import has_stepped
 from slime.weights.tracker import RELEASE, TRACKER_NAME, CheckpointError, checkpoint_folder
 
@@ -147,7 +148,7 @@ def load_checkpoint(root: Path, model: GPTModel, state: TrainState | None, step:
             content that could run code when it is unpickled.
     """
     folder = checkpoint_folder(root, step)
-    check_metadata(folder)
+    read_index(folder)  # torch reads it again, with the power to run code
     described = read_description(folder)
     if "step" not in described:
         state = None

@@ -1,10 +1,8 @@
-"""The torch_dist format: writing it inside this process, and checking it before anything is unpickled."""
+"""The torch_dist format, written inside this process."""
 
 from __future__ import annotations
 
 import io
-import pickle
-import pickletools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,32 +16,6 @@ from megatron.core.dist_checkpointing.strategies.torch import (
 )
 from torch import Tensor
 from torch.distributed.checkpoint.planner import WriteItem
-
-from slime.weights.tracker import CheckpointError
-
-METADATA_NAME = ".metadata"
-# What `.metadata` is made of, by module. Everything else, `os.system` for example, is refused.
-SAFE_NAMES: dict[str, set[str]] = {
-    "torch.distributed.checkpoint.metadata": {
-        "BytesStorageMetadata",
-        "ChunkStorageMetadata",
-        "Metadata",
-        "MetadataIndex",
-        "StorageMeta",
-        "TensorProperties",
-        "TensorStorageMetadata",
-        "_MEM_FORMAT_ENCODING",
-    },
-    "torch.distributed.checkpoint.filesystem": {"_StorageInfo", "_StoragePrefix"},
-    # Megatron's own writer stores its plans too.
-    "torch.distributed.checkpoint.planner": {"SavePlan", "TensorWriteData", "WriteItem", "WriteItemType"},
-    "torch": {"Size", "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"},
-    "torch.serialization": {"_get_layout"},
-    "collections": {"OrderedDict"},
-    "pathlib": {"PosixPath"},
-    "pathlib._local": {"PosixPath"},
-}
-
 
 Provide = Callable[[Tensor], Tensor]
 
@@ -86,59 +58,3 @@ class DirectTorchDistSave(SaveShardedStrategy):
     def can_handle_sharded_objects(self) -> bool:
         """Random states are written with the tensors."""
         return True
-
-
-def check_metadata(folder: Path) -> None:
-    """Refuse a checkpoint whose pickled index could run code.
-
-    torch reads ``.metadata`` with `pickle`. This walks its opcodes first, without executing them, and lets through only
-    references to the classes that torch and Megatron put there. (Tensors and `common.pt` are read with
-    ``torch.load(weights_only=True)``.)
-
-    Raises:
-        CheckpointError: the file is missing, damaged, or refers to anything else.
-    """
-    path = folder / METADATA_NAME
-    if not path.is_file():
-        raise CheckpointError(f"{folder} is not a torch_dist checkpoint: {METADATA_NAME} is missing.")
-    try:
-        references = _references(path.read_bytes())
-    except (ValueError, pickle.UnpicklingError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}.") from error
-    for module, name in references:
-        if name not in SAFE_NAMES.get(module, set()):
-            raise CheckpointError(
-                f"{path} refers to {module}.{name}, which no checkpoint index needs; loading it could run code. "
-                "Do not use this checkpoint."
-            )
-
-
-def _references(data: bytes) -> list[tuple[str, str]]:
-    """(module, name) of every class or function that unpickling `data` would look up.
-
-    STACK_GLOBAL takes its two names from the stack. They must be the two strings pushed last, directly or through the
-    memo, as every pickler writes them; anything else is refused.
-    """
-    found: list[tuple[str, str]] = []
-    memo: dict[int, str | None] = {}
-    recent: list[str | None] = []
-    for opcode, argument, _ in pickletools.genops(data):
-        if opcode.name in {"GLOBAL", "INST"}:
-            module, _, name = str(argument).partition(" ")
-            found.append((module, name))
-        elif opcode.name == "STACK_GLOBAL":
-            if len(recent) < 2 or recent[-1] is None or recent[-2] is None:
-                raise ValueError("a reference is not made of two strings")
-            found.append((recent[-2], recent[-1]))
-        elif opcode.name.startswith("EXT"):
-            raise ValueError("it uses the extension registry")
-        if opcode.name in {"MEMOIZE", "BINPUT", "LONG_BINPUT", "PUT"}:
-            key = len(memo) if opcode.name == "MEMOIZE" else int(str(argument))
-            memo[key] = recent[-1] if recent else None
-        elif opcode.name in {"BINGET", "LONG_BINGET", "GET"}:
-            recent.append(memo.get(int(str(argument))))
-        elif isinstance(argument, str) and "UNICODE" in opcode.name:
-            recent.append(argument)
-        elif opcode.name not in {"PROTO", "FRAME"}:
-            recent.append(None)
-    return found

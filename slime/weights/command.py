@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from slime.weights.quantise import command as quantise_command
 
 if TYPE_CHECKING:
-    from slime.weights.convert import Layout
+    from slime.weights.launch import Layout
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+SHARD_GIB = 5
+"""Largest file of an exported checkpoint; published models have such files."""
 # Flag -> (field of ParallelSettings, help)
 _SIZES = {
     "--tensor-model-parallel-size": ("tensor", "ranks that share each matrix (1)"),
@@ -40,15 +42,23 @@ def add_parser(subparsers: Subparsers) -> None:
     to_hf = directions.add_parser(
         "megatron-to-hf",
         help="Megatron torch_dist checkpoint -> Hugging Face checkpoint",
-        description="Write the latest checkpoint of a training run as a Hugging Face checkpoint.",
+        description="Write the latest checkpoint of a training run as a Hugging Face checkpoint. Under torchrun the "
+        "processes share the shards; each holds one in memory. Interrupted, it goes on where it was.",
     )
     origin = "the Hugging Face checkpoint that the run started from: its config.json and tokenizer"
     to_hf.add_argument("--load", type=Path, required=True, metavar="DIR", help="folder of the Megatron checkpoints")
+    to_hf.add_argument(
+        "--max-shard-gib",
+        type=quantise_command.positive,
+        default=SHARD_GIB,
+        metavar="N",
+        help=f"largest file ({SHARD_GIB})",
+    )
     for one, text in ((to_megatron, "the Hugging Face checkpoint"), (to_hf, origin)):
         one.add_argument("--hf-checkpoint", type=Path, required=True, metavar="DIR", help=text)
         one.add_argument("--save", type=Path, required=True, metavar="DIR", help="folder that receives the result")
-        one.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the processes meet (cpu)")
         one.add_argument("--force", action="store_true", help="replace an earlier result of this command")
+    to_megatron.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the processes meet (cpu)")
     for flag, (field, text) in _SIZES.items():
         to_megatron.add_argument(flag, type=quantise_command.positive, dest=field, metavar="N", help=text)
     quantise_command.add_directions(directions)
@@ -80,13 +90,17 @@ def _megatron(args: argparse.Namespace) -> int:
     from slime.megatron.cpu_shim import CpuShimError
     from slime.megatron.parallel import LayoutError
     from slime.megatron.process import TrainerProcessError
-    from slime.weights.convert import CheckpointError, ConversionError, hf_to_megatron, megatron_to_hf
+    from slime.weights.convert import hf_to_megatron
+    from slime.weights.export import megatron_to_hf
+    from slime.weights.launch import ConversionError
+    from slime.weights.tracker import CheckpointError
 
     try:
         if args.direction == "hf-to-megatron":
             hf_to_megatron(args.hf_checkpoint, args.save, _layout(args), args.force, _report)
         else:
-            megatron_to_hf(args.hf_checkpoint, args.load, args.save, args.device, args.force, _report)
+            shard_bytes = args.max_shard_gib * 2**30
+            megatron_to_hf(args.hf_checkpoint, args.load, args.save, shard_bytes, args.force, _report)
     except (CheckpointError, ConversionError, CpuShimError, LayoutError, TrainerProcessError) as error:
         print(f"slime convert: {error}", file=sys.stderr)
         return 2
@@ -94,7 +108,7 @@ def _megatron(args: argparse.Namespace) -> int:
 
 
 def _layout(args: argparse.Namespace) -> Layout:
-    from slime.weights.convert import Layout
+    from slime.weights.launch import Layout
 
     sizes = {field: getattr(args, field) for field, _ in _SIZES.values() if getattr(args, field) is not None}
     return Layout(args.device, sizes)

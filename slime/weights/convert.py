@@ -1,30 +1,18 @@
-"""Whole checkpoints, Hugging Face <-> Megatron."""
+"""A Hugging Face checkpoint as the Megatron checkpoint that training starts from."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import Any
 
 from slime.weights.fingerprint import fingerprint
-from slime.weights.folders import MARKER_NAME, refuse_overlap, replaced_folder
-from slime.weights.hf_config import HFModelConfig, read_config
-from slime.weights.hf_io import HFCheckpoint, copy_companions, write_shards
-from slime.weights.launch import ConversionError, Device, Layout
-from slime.weights.names import check_hf_tensors, untrained_names
-from slime.weights.tracker import RELEASE, CheckpointError, read_tracker
-
-if TYPE_CHECKING:
-    from megatron.core.models.gpt import GPTModel
-
-    from slime.megatron.process import ProcessSpec
+from slime.weights.hf_config import read_config
+from slime.weights.hf_io import HFCheckpoint
+from slime.weights.launch import ConversionError, Layout, empty_model
+from slime.weights.names import check_hf_tensors
+from slime.weights.tracker import RELEASE, read_tracker
 
 Report = Callable[[str], None]
 
@@ -64,61 +52,12 @@ def hf_to_megatron(hf_checkpoint: Path, save: Path, layout: Layout, force: bool,
     # Training refuses a vocabulary that its ranks cannot share evenly; a checkpoint with rows of zeros behind it is
     # read by any number of ranks.
     padded = replace(config, vocab=config.vocab + -config.vocab % spec.parallel.tensor)
-    with _model(padded, spec) as model:
+    with empty_model(padded, spec) as model:
         from slime.megatron.checkpoint import save_release
         from slime.megatron.streaming import HFWeights
 
-        folder = save_release(save, model, source, HFWeights(model, padded, checkpoint))
+        folder = save_release(save, model, source, provide=HFWeights(model, padded, checkpoint))
     report(f"{folder}: written.")
-
-
-def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, device: Device, force: bool, report: Report) -> None:
-    """Write the latest checkpoint of `load` as a Hugging Face checkpoint `save`.
-
-    Args:
-        hf_checkpoint: the original: its config.json gives dimensions and dtype, and its tokenizer and other small files
-            are copied.
-        force: replace what an earlier conversion wrote to `save`; nothing else is ever replaced.
-
-    Raises:
-        HFConfigError: see `hf_to_megatron`.
-        CheckpointError: `load` holds no checkpoint, or one of another model.
-        FolderError: `save` overlaps one of the folders that are read, or exists and is not empty, without `force`, or
-            was not made by this command.
-    """
-    _refuse_several_processes()
-    for name, source in (("--load", load), ("--hf-checkpoint", hf_checkpoint)):
-        refuse_overlap(save, name, source)
-    config = read_config(hf_checkpoint)
-    with replaced_folder(save, MARKER_NAME, force) as folder, _model(config, Layout(device).process(config)) as model:
-        from slime.megatron.checkpoint import load_checkpoint
-        from slime.megatron.gather import gather_hf_tensors
-
-        loaded = load_checkpoint(load, model, None)
-        report(f"reading {loaded.source} ...")
-        copied = copy_companions(hf_checkpoint, folder)
-        original = HFCheckpoint(hf_checkpoint)
-        carried = untrained_names(original.shapes, config)
-        trained = ((name, tensor.cpu()) for name, tensor in gather_hf_tensors(model, config))
-        files = write_shards(folder, chain(trained, ((name, original.read(name)) for name in carried)))
-        check_hf_tensors(HFCheckpoint(folder).shapes, config, str(folder))
-        marker = {"made_by": "slime convert megatron-to-hf", "from": str(loaded.source.resolve())}
-        (folder / MARKER_NAME).write_text(json.dumps(marker, indent=2) + "\n", encoding="utf-8")
-    report(f"{save}: written, {len(files)} file(s) of weights and {', '.join(copied)}.")
-
-
-@contextmanager
-def _model(config: HFModelConfig, spec: ProcessSpec) -> Iterator[GPTModel]:
-    """This process's part of an empty model, in the process group of the conversion."""
-    from slime.megatron import process
-    from slime.megatron.model import build_model
-    from slime.megatron.model_settings import ComputeSettings
-
-    process.start(spec)
-    try:
-        yield build_model(config, spec.torch_device, ComputeSettings(getattr(torch, config.dtype)), spec.parallel)
-    finally:
-        process.stop()
 
 
 def _converted_already(save: Path, source: dict[str, Any], force: bool) -> bool:
@@ -145,14 +84,3 @@ def _converted_already(save: Path, source: dict[str, Any], force: bool) -> bool:
             f"{save / RELEASE} was converted from other files than these; --force replaces it, or name another --save."
         )
     return False
-
-
-def _refuse_several_processes() -> None:
-    world = os.environ.get("WORLD_SIZE", "1")
-    if world != "1":
-        raise ConversionError(
-            f"WORLD_SIZE is {world}, and this direction runs in one process; start it without torchrun."
-        )
-
-
-__all__ = ["CheckpointError", "ConversionError", "Layout", "hf_to_megatron", "megatron_to_hf"]

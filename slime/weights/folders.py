@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -27,9 +28,39 @@ def replaced_folder(target: Path, marker: str, force: bool = False, stage: str |
             Without it the folder is a new one, and goes.
 
     Raises:
-        FolderError: `target` is a file, or a folder that is neither empty nor an earlier result that may be replaced.
+        FolderError: see `check_replaceable`.
     """
     target = target.resolve()  # a name such as `.` or a symbolic link cannot be renamed, the folder behind it can
+    occupied = check_replaceable(target, marker, force)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(target, stage)
+    try:
+        yield temporary
+        temporary.chmod(0o755)  # mkdtemp gives 0700
+        if occupied:
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+            target.replace(old / target.name)
+            temporary.replace(target)
+            _remove_replaced(target, marker)
+        else:
+            temporary.replace(target)
+    finally:
+        if stage is None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def staged_folder(target: Path, stage: str) -> Path:
+    """The temporary folder of `replaced_folder` with a name."""
+    target = target.resolve()
+    return target.parent / f".{target.name}.{stage}.partial"
+
+
+def check_replaceable(target: Path, marker: str, force: bool) -> bool:
+    """True when `target` holds an earlier result, which may be replaced; False when nothing is there.
+
+    Raises:
+        FolderError: `target` is a file, or a folder that is neither empty nor an earlier result that may be replaced.
+    """
     if target.exists() and not target.is_dir():
         raise FolderError(f"{target} is a file; name a folder.")
     occupied = target.is_dir() and any(target.iterdir())
@@ -40,29 +71,22 @@ def replaced_folder(target: Path, marker: str, force: bool = False, stage: str |
         )
     if occupied and not force:
         raise FolderError(f"{target} exists and is not empty; name another folder, or replace it with --force.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(target, stage)
-    try:
-        yield temporary
-        temporary.chmod(0o755)  # mkdtemp gives 0700
-        if occupied:
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-            target.replace(old / target.name)
-            temporary.replace(target)
-            shutil.rmtree(old)
-        else:
-            temporary.replace(target)
-    finally:
-        if stage is None:
-            shutil.rmtree(temporary, ignore_errors=True)
+    return occupied
 
 
 def _temporary(target: Path, stage: str | None) -> Path:
     if stage is None:
         return Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
-    folder = target.parent / f".{target.name}.{stage}.partial"
+    folder = staged_folder(target, stage)
     folder.mkdir(exist_ok=True)
     return folder
+
+
+def _remove_replaced(target: Path, marker: str) -> None:
+    """The earlier results, also one that a kill between the two renames left behind."""
+    for old in target.parent.glob(f".{glob.escape(target.name)}.*.old"):
+        if (old / target.name / marker).is_file():
+            shutil.rmtree(old)
 
 
 def refuse_overlap(save: Path, name: str, source: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 INDEX_NAME = "model.safetensors.index.json"
 SINGLE_NAME = "model.safetensors"
 DEFAULT_SHARD_BYTES = 5 * 2**30
+ELEMENT_BYTES = {
+    "BF16": 2, "F16": 2, "F32": 4, "F64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
+    "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
+}  # fmt: skip
+"""Dtypes as safetensors names them -> bytes of an element."""
 
 
 class HFCheckpointError(ValueError):
@@ -95,6 +101,10 @@ class HFCheckpoint:
         with safe_open(self.file_of[name], framework="pt") as shard:
             tensor: Tensor = shard.get_tensor(name)
         return tensor
+
+    def size(self, name: str) -> int:
+        """Bytes of one tensor."""
+        return math.prod(self.shapes[name]) * ELEMENT_BYTES.get(self.dtypes[name], 8)
 
 
 def copy_companions(source: Path, target: Path) -> list[str]:

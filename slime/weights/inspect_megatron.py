@@ -49,14 +49,12 @@ def describe_megatron(folder: Path) -> dict[str, Any]:
 
 def _checkpoint(folder: Path) -> dict[str, Any]:
     from slime.megatron.checkpoint import read_description
-    from slime.megatron.checkpoint_format import check_metadata
 
     problems: list[str] = []
     described: dict[str, Any] = {}
     contents: dict[str, Any] = {}
     try:
         described = read_description(folder)
-        check_metadata(folder)
         contents = _contents(folder, problems)
     except CheckpointError as error:
         problems.append(str(error))
@@ -74,10 +72,11 @@ def _checkpoint(folder: Path) -> dict[str, Any]:
 
 def _contents(folder: Path, problems: list[str]) -> dict[str, Any]:
     """Tensors of the weights, as the index lists them, and whether the files have all that it points to."""
-    from torch.distributed.checkpoint import FileSystemReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-    index = FileSystemReader(folder).read_metadata()
+    from slime.megatron.checkpoint_index import read_index
+
+    index = read_index(folder)
     weights = {
         name: one
         for name, one in index.state_dict_metadata.items()
@@ -87,8 +86,8 @@ def _contents(folder: Path, problems: list[str]) -> dict[str, Any]:
     for one in weights.values():
         elements[str(one.properties.dtype).removeprefix("torch.")] += math.prod(one.size)
     ends: dict[str, int] = {}
-    for place in (index.storage_data or {}).values():
-        name = str(place.relative_path)
+    for place in index.storage_data.values():
+        name = place.relative_path
         ends[name] = max(ends.get(name, 0), place.offset + place.length)
     for name, end in sorted(ends.items()):
         path = folder / name

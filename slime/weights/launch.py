@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from slime.weights.dimensions import HFModelConfig
 
 if TYPE_CHECKING:
+    from megatron.core.models.gpt import GPTModel
+
     from slime.megatron.parallel import ParallelSettings
     from slime.megatron.process import ProcessSpec
 
@@ -107,3 +110,22 @@ def _number(environment: Mapping[str, str], name: str, default: str | None = Non
     if not (text.isascii() and text.isdigit()):
         raise ConversionError(f"{name} is {text!r}, and must be a number; torchrun sets it.")
     return int(text)
+
+
+@contextmanager
+def empty_model(config: HFModelConfig, spec: ProcessSpec) -> Iterator[GPTModel]:
+    """This process's part of a model whose weights were never set, in the process group of the conversion.
+
+    On a CPU it takes no memory: what is never touched is not taken from the machine.
+    """
+    import torch
+
+    from slime.megatron import process
+    from slime.megatron.model import build_model
+    from slime.megatron.model_settings import ComputeSettings
+
+    process.start(spec)
+    try:
+        yield build_model(config, spec.torch_device, ComputeSettings(getattr(torch, config.dtype)), spec.parallel)
+    finally:
+        process.stop()

@@ -1,16 +1,19 @@
-"""`slime convert hf-to-megatron` in several processes: every layout gives the weights of one process, to the byte."""
+"""`slime convert` in several processes, both ways: every layout gives the weights of one process, to the byte."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from convert_cases import convert, run_rank
+import torch
+from convert_cases import convert, export_rank, run_rank
 from families import make_family
 from rank_processes import run_ranks
+from safetensors.torch import load_file
 
 from slime.ports import free_ports
 from slime.weights.hf_config import config_from_dict, read_config
@@ -53,6 +56,17 @@ def converted(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
     return saves
 
 
+@pytest.fixture(scope="module")
+def exported(
+    folders: dict[str, Path], converted: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Every case, turned back by two processes, in small files."""
+    saves = {case: tmp_path_factory.mktemp(case) / "back" for case in CASES}
+    jobs = [(folders[family], converted[case], saves[case]) for case, (family, _) in CASES.items()]
+    run_ranks(export_rank, 2, free_ports(len(jobs)), jobs)
+    return saves
+
+
 @pytest.mark.parametrize("case", list(CASES))
 def test_one_process_reads_what_two_wrote(
     case: str, folders: dict[str, Path], converted: dict[str, Path], tmp_path: Path
@@ -60,6 +74,20 @@ def test_one_process_reads_what_two_wrote(
     hf, back = folders[CASES[case][0]], tmp_path / "back"
     assert convert("megatron-to-hf", "--hf-checkpoint", hf, "--load", converted[case], "--save", back) == 0
     assert (back / "model.safetensors").read_bytes() == (hf / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_two_processes_read_what_two_wrote(case: str, folders: dict[str, Path], exported: dict[str, Path]) -> None:
+    hf, back = folders[CASES[case][0]], exported[case]
+    original = load_file(hf / "model.safetensors")
+    files = sorted(back.glob("*.safetensors"))
+    found = {name: tensor for path in files for name, tensor in load_file(path).items()}
+    assert len(files) > 2 and found.keys() == original.keys()
+    for name, tensor in original.items():
+        assert found[name].dtype is tensor.dtype and torch.equal(found[name], tensor), name
+    index = json.loads((back / "model.safetensors.index.json").read_text())
+    assert index["weight_map"] == {name: path.name for path in files for name in load_file(path)}
+    assert index["metadata"]["total_size"] == sum(one.numel() * one.element_size() for one in found.values())
 
 
 def test_torchrun_starts_it(folders: dict[str, Path], tmp_path: Path) -> None:
