@@ -79,6 +79,13 @@ class Config(
         return self.train_gpus // self.model_parallel_size
 
     @property
+    def micro_batch_group(self) -> int:
+        """Micro-batches that go through a pipeline together: more than one where ranks have several virtual stages."""
+        if self.num_virtual_stages_per_pipeline_rank is None and self.num_layers_per_virtual_pipeline_stage is None:
+            return 1
+        return self.microbatch_group_size_per_virtual_pipeline_stage or self.pipeline_model_parallel_size
+
+    @property
     def samples_per_rollout(self) -> int:
         """Samples of one round."""
         return self.rollout_batch_size * self.n_samples_per_prompt

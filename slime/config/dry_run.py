@@ -110,16 +110,21 @@ def micro_batches(config: Config, per_rank: int) -> tuple[int, int]:
     """The least and the most micro-batches of a rank in one step; equal when their size is fixed.
 
     Dynamic micro-batches depend on the lengths. First-fit never leaves two bins that would fit into one, so it makes
-    at most one bin more than twice the tokens over the capacity.
+    at most one bin more than twice the tokens over the capacity. Interleaved stages take whole groups.
     """
+    group = config.micro_batch_group
     if not config.use_dynamic_batch_size:
-        count = -(-per_rank // config.micro_batch_size)
+        count = _multiple(-(-per_rank // config.micro_batch_size), group)
         return count, count
     longest = config.rollout_max_context_len
     if longest is None or config.max_tokens_per_gpu is None:
-        return 1, per_rank
+        return group, _multiple(per_rank, group)
     capacity = config.max_tokens_per_gpu * config.context_parallel_size
-    return 1, min(per_rank, 2 * per_rank * longest // capacity + 1)
+    return group, _multiple(min(per_rank, 2 * per_rank * longest // capacity + 1), group)
+
+
+def _multiple(count: int, of: int) -> int:
+    return -(-count // of) * of
 
 
 def _evaluations(config: Config) -> int:

@@ -66,6 +66,18 @@ def train_rank(config: Config, rank: int) -> TrainRank:
     )
 
 
+def virtual_stages(config: Config, layers: int) -> int:
+    """Parts of a model of so many layers on each rank of its pipeline; 1 without interleaving, at least 1 with it."""
+    if config.num_virtual_stages_per_pipeline_rank is not None:
+        return config.num_virtual_stages_per_pipeline_rank
+    if config.num_layers_per_virtual_pipeline_stage is None:
+        return 1
+    ends = (config.decoder_first_pipeline_num_layers, config.decoder_last_pipeline_num_layers)
+    given = [one for one in ends if one is not None]
+    stages = max(config.pipeline_model_parallel_size - len(given), 1)
+    return max((layers - sum(given)) // stages // config.num_layers_per_virtual_pipeline_stage, 1)
+
+
 def node_width(config: Config) -> int | None:
     """GPUs of one node as placement counts them; None on a CPU, where all processes share one machine."""
     return None if config.device == "cpu" else config.num_gpus_per_node

@@ -33,6 +33,8 @@ class ScheduleOptions:
         balance_data: share out micro-batches so that ranks have equal work, not in turn.
         balance_by_flops: also cut micro-batches of equal work; needs a token budget.
         cost: the work of a sequence.
+        micro_batch_multiple: the micro-batches of a rank in a step are a multiple of this; interleaved pipeline stages
+            take them in groups.
     """
 
     dp_size: int
@@ -44,6 +46,7 @@ class ScheduleOptions:
     balance_data: bool = False
     balance_by_flops: bool = False
     cost: SequenceCost = field(default_factory=SequenceCost)
+    micro_batch_multiple: int = 1
 
     @property
     def budget(self) -> int | None:
@@ -137,6 +140,7 @@ def _check(options: ScheduleOptions) -> None:
         "global_batch_size",
         "context_parallel_size",
         "micro_batch_size",
+        "micro_batch_multiple",
         "max_tokens_per_gpu",
         "log_probs_max_tokens_per_gpu",
     ):
@@ -155,7 +159,8 @@ def _plan_step(chosen: list[int], lengths: Sequence[int], options: ScheduleOptio
         bins = fill_by_cost(chosen, lengths, costs, options.budget)
     else:
         bins = fill_by_tokens(chosen, lengths, options.budget)
-    split_until(bins, -(-len(bins) // options.dp_size) * options.dp_size, costs)
+    multiple = options.dp_size * options.micro_batch_multiple
+    split_until(bins, -(-len(bins) // multiple) * multiple, costs)
     # Dearest first, so that micro-batches which run at the same time on all ranks take about as long.
     bins.sort(key=lambda members: -sum(costs[position] for position in members))
     return StepPlan(_share_out(bins, costs, options))

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
-from megatron.core.models.gpt import GPTModel
-from megatron.core.pipeline_parallel import get_forward_backward_func
 from torch import Tensor
 
+from slime.megatron.model import Decoder, Model, parts_of
 from slime.megatron.packing import PackedBatch, run_model
+from slime.megatron.pipeline import run_schedule
 from slime.megatron.ranks import pack_for, tensors_from_last_stage
 
 Mark = Callable[[Sequence[int], PackedBatch], None]
@@ -28,7 +28,7 @@ class Scorable(Protocol):
 
 
 def read_responses(
-    model: GPTModel,
+    model: Model,
     samples: Sequence[Scorable],
     device: torch.device,
     max_tokens: int | None,
@@ -71,7 +71,7 @@ def read_responses(
 
 
 def _outputs(
-    model: GPTModel, batches: Sequence[PackedBatch], read: Callable[[Tensor, PackedBatch], Tensor]
+    model: Model, batches: Sequence[PackedBatch], read: Callable[[Tensor, PackedBatch], Tensor]
 ) -> Iterator[Tensor]:
     """What is read of each batch, float32 on the CPU; nothing on a pipeline stage that sees no outputs."""
     if model.config.pipeline_model_parallel_size == 1:
@@ -80,20 +80,15 @@ def _outputs(
                 yield read(run_model(model, batch), batch).float().cpu()
         return
 
-    def step(waiting: Iterator[PackedBatch], one: GPTModel) -> Any:
+    def step(waiting: Iterator[PackedBatch], one: Decoder) -> Any:
         batch = next(waiting)
         return run_model(one, batch), lambda logits: (logits.new_zeros(()), read(logits, batch).float().cpu())
 
+    # Interleaved stages take whole groups of micro-batches; what the last one gives again is not looked at.
+    group = model.config.microbatch_group_size_per_vp_stage if len(parts_of(model)) > 1 else 1
+    filled = [*batches, *(batches[-1] for _ in range(-len(batches) % group))]
     with torch.no_grad():
-        yield from get_forward_backward_func()(
-            forward_step_func=step,
-            data_iterator=iter(batches),
-            model=model,
-            num_microbatches=len(batches),
-            seq_length=batches[0].tokens.shape[1],
-            micro_batch_size=1,
-            forward_only=True,
-        )
+        yield from run_schedule(parts_of(model), filled, step, filled[0].tokens.shape[1], forward_only=True)
 
 
 def chunks_by_tokens(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from megatron.core.transformer.transformer_block import get_num_layers_to_build
 from megatron.core.transformer.transformer_config import TransformerConfig
 from megatron.core.transformer.transformer_layer import get_transformer_layer_offset
 from megatron.core.transformer.utils import ensure_metadata_has_dp_cp_group
-from torch import Tensor
+from torch import Tensor, nn
 
 from slime.megatron.layers import block_spec, mtp_spec
 from slime.megatron.model_settings import ComputeSettings, transformer_config
@@ -75,21 +76,65 @@ class Decoder(GPTModel):
         return found
 
 
+class InterleavedDecoder(nn.Module):
+    """The parts of a model on one rank of an interleaved pipeline; layers are counted on from part to part.
+
+    Attributes:
+        parts: in the order in which a micro-batch meets them.
+        config: of all of them.
+    """
+
+    def __init__(self, parts: Sequence[Decoder]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+        self.config: TransformerConfig = parts[0].config
+
+    def sharded_state_dict(self) -> dict[str, Any]:
+        """Of all parts; what is stored is named by the layers of the whole model."""
+        return {
+            f"parts.{number}.{key}": value
+            for number, part in enumerate(self.parts)
+            for key, value in part.sharded_state_dict().items()
+        }
+
+
+Model = Decoder | InterleavedDecoder
+
+
+def parts_of(model: Model) -> list[Decoder]:
+    """What a micro-batch meets on this rank, in its order."""
+    return list(model.parts) if isinstance(model, InterleavedDecoder) else [model]
+
+
 def build_model(
     config: HFModelConfig,
     device: torch.device,
     compute: ComputeSettings,
     parallel: ParallelSettings = ALONE,
-) -> GPTModel:
+) -> Model:
     """This rank's part of the model, with unset weights, on `device`. Needs `slime.megatron.process.start`.
 
     Made of Megatron's local modules, which need nothing but torch, on every device.
     """
     settings = transformer_config(config, parallel, compute)
     place = place_of(settings)
-    model = Decoder(
+    parts = []
+    for stage, layers in enumerate(_layers_of_parts(settings)):
+        part = _build_part(config, settings, layers, stage if parallel.virtual else None)
+        parts.append(_cast(part.to(device=device), compute.dtype))
+    model = InterleavedDecoder(parts) if parallel.virtual else parts[0]
+    _mark_cut(model, config, place)
+    return model
+
+
+def _build_part(
+    config: HFModelConfig, settings: TransformerConfig, layers: tuple[int, ...], stage: int | None
+) -> Decoder:
+    first = parallel_state.is_pipeline_first_stage(ignore_virtual=False, vp_stage=stage)
+    last = parallel_state.is_pipeline_last_stage(ignore_virtual=False, vp_stage=stage)
+    return Decoder(
         config=settings,
-        transformer_layer_spec=block_spec(config, place.layers or ()),
+        transformer_layer_spec=block_spec(config, layers),
         vocab_size=config.vocab,
         max_sequence_length=config.max_positions,
         position_embedding_type="rope",
@@ -99,16 +144,24 @@ def build_model(
         rope_scaling_factor=config.rope.llama3_factor or 1.0,
         share_embeddings_and_output_weights=config.tied_embeddings,
         parallel_output=True,
-        pre_process=place.first,
-        post_process=place.last,
-        mtp_block_spec=mtp_spec(config) if config.mtp and place.last else None,
+        pre_process=first,
+        post_process=last,
+        mtp_block_spec=mtp_spec(config) if config.mtp and last else None,
+        vp_stage=stage,
     )
-    model = _cast(model.to(device=device), compute.dtype)
-    _mark_cut(model, config, place)
-    return model
 
 
-def _mark_cut(model: Decoder, config: HFModelConfig, place: Place) -> None:
+def _layers_of_parts(settings: TransformerConfig) -> list[tuple[int, ...]]:
+    """Zero-based layers of each part of the model on this rank."""
+    stages = range(settings.virtual_pipeline_model_parallel_size or 0) or (None,)
+    found = []
+    for stage in stages:
+        offset = get_transformer_layer_offset(settings, vp_stage=stage)
+        found.append(tuple(range(offset, offset + get_num_layers_to_build(settings, vp_stage=stage))))
+    return found
+
+
+def _mark_cut(model: Model, config: HFModelConfig, place: Place) -> None:
     """Say of each parameter whether tensor-parallel ranks hold different parts of it.
 
     The norm of the gradient counts what all ranks hold alike once. Megatron says so where it initialises weights, and
@@ -134,7 +187,6 @@ def _cast(model: Decoder, dtype: torch.dtype) -> Decoder:
 def place_of(settings: TransformerConfig) -> Place:
     """What this rank holds, from Megatron's process groups."""
     first, last = parallel_state.is_pipeline_first_stage(), parallel_state.is_pipeline_last_stage()
-    offset, count = get_transformer_layer_offset(settings), get_num_layers_to_build(settings)
     return Place(
         tensor=(
             parallel_state.get_tensor_model_parallel_rank(),
@@ -148,7 +200,7 @@ def place_of(settings: TransformerConfig) -> Place:
             parallel_state.get_expert_model_parallel_rank(),
             parallel_state.get_expert_model_parallel_world_size(),
         ),
-        layers=tuple(range(offset, offset + count)),
+        layers=tuple(layer for layers in _layers_of_parts(settings) for layer in layers),
         first=first,
         last=last,
     )
@@ -156,6 +208,13 @@ def place_of(settings: TransformerConfig) -> Place:
 
 def model_tensors(model: torch.nn.Module) -> dict[str, Tensor]:
     """Parameters and the routers' correction biases of `model` (bare or wrapped) under their canonical names."""
+    if isinstance(model, InterleavedDecoder):
+        found: dict[str, Tensor] = {}
+        before = 0
+        for part in parts_of(model):
+            found |= {_counted_on(name, before): tensor for name, tensor in model_tensors(part).items()}
+            before += len(part.decoder.layers)
+        return found
     tensors = {canonical_name(name): parameter for name, parameter in model.named_parameters()}
     for name, buffer in model.named_buffers():
         if name.endswith("router.expert_bias"):
@@ -163,7 +222,16 @@ def model_tensors(model: torch.nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-def load_hf_weights(model: GPTModel, config: HFModelConfig, folder: Path) -> None:
+def _counted_on(name: str, before: int) -> str:
+    """The name of a decoder layer's tensor when `before` layers of earlier parts are counted first."""
+    head, layer, rest = name.partition("decoder.layers.")
+    if not layer:
+        return name
+    number, _, rest = rest.partition(".")
+    return f"{head}{layer}{int(number) + before}.{rest}"
+
+
+def load_hf_weights(model: Model, config: HFModelConfig, folder: Path) -> None:
     """Copy the weights of a Hugging Face checkpoint into `model`, this rank's part, converting the dtype.
 
     Raises:

@@ -93,6 +93,8 @@ def _parallel(parallel: ParallelSettings) -> dict[str, Any]:
     return {
         "tensor_model_parallel_size": parallel.tensor,
         "pipeline_model_parallel_size": parallel.pipeline,
+        "virtual_pipeline_model_parallel_size": parallel.virtual,
+        "microbatch_group_size_per_vp_stage": parallel.virtual_group,
         "context_parallel_size": parallel.context,
         "expert_model_parallel_size": parallel.expert,
         "expert_tensor_parallel_size": parallel.expert_tensor,
@@ -105,6 +107,7 @@ def _parallel(parallel: ParallelSettings) -> dict[str, Any]:
 
 
 def _check_sizes(config: HFModelConfig, parallel: ParallelSettings) -> None:
+    _check_virtual(config.layers, parallel)
     if config.vocab % parallel.tensor:
         raise LayoutError(
             f"a vocabulary of {config.vocab} does not divide over a tensor parallel size of {parallel.tensor}."
@@ -128,6 +131,24 @@ def _check_sizes(config: HFModelConfig, parallel: ParallelSettings) -> None:
         raise LayoutError(
             f"{config.experts.count} experts do not divide over an expert parallel size of {parallel.expert}."
         )
+
+
+def _check_virtual(layers: int, parallel: ParallelSettings) -> None:
+    """Every rank has the same number of parts, and the parts of a rank have the same number of layers."""
+    if parallel.virtual is None:
+        return
+    if parallel.pipeline < 2:
+        raise LayoutError(f"{parallel.virtual} virtual stages on each rank need a pipeline of at least 2 ranks.")
+    ends = [one for one in (parallel.first_stage_layers, parallel.last_stage_layers) if one is not None]
+    between = parallel.pipeline - len(ends)
+    shares = [(one, parallel.virtual) for one in ends]
+    shares += [(layers - sum(ends), between * parallel.virtual)] if between else []
+    for count, parts in shares:
+        if count < parts or count % parts:
+            raise LayoutError(
+                f"{count} layers do not divide into {parts} parts of a pipeline of {parallel.pipeline} ranks with "
+                f"{parallel.virtual} virtual stages each; leave the virtual stages out, or choose other sizes."
+            )
 
 
 def _compute(compute: ComputeSettings) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
-from megatron.core.models.gpt import GPTModel
 from megatron.core.optimizer import MegatronOptimizer, OptimizerConfig, get_megatron_optimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
+
+from slime.megatron.model import Model, parts_of
 
 
 @dataclass(frozen=True)
@@ -24,17 +26,14 @@ class OptimizerSettings:
     clip_grad: float = 1.0
 
 
-def wrap_model(model: GPTModel) -> DistributedDataParallel:
-    """Gradients of `model` are averaged over data-parallel ranks, in float32, after the last micro-batch."""
-    return DistributedDataParallel(
-        config=model.config,
-        ddp_config=DistributedDataParallelConfig(grad_reduce_in_fp32=True, overlap_grad_reduce=False),
-        module=model,
-    )
+def wrap_model(model: Model) -> list[DistributedDataParallel]:
+    """The parts of `model` on this rank; after the last micro-batch gradients are averaged over data-parallel ranks."""
+    options = DistributedDataParallelConfig(grad_reduce_in_fp32=True, overlap_grad_reduce=False)
+    return [DistributedDataParallel(config=model.config, ddp_config=options, module=part) for part in parts_of(model)]
 
 
 def build_optimizer(
-    wrapped: DistributedDataParallel, settings: OptimizerSettings, dtype: torch.dtype
+    wrapped: Sequence[DistributedDataParallel], settings: OptimizerSettings, dtype: torch.dtype
 ) -> tuple[MegatronOptimizer, OptimizerParamScheduler]:
     """Adam with decoupled weight decay (none on norms and biases), and a warm-up followed by a constant rate.
 
@@ -54,7 +53,7 @@ def build_optimizer(
             bf16=dtype is torch.bfloat16,
             params_dtype=dtype,
         ),
-        [wrapped],
+        list(wrapped),
     )
     scheduler = OptimizerParamScheduler(
         optimizer,

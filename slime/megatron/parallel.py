@@ -16,6 +16,8 @@ class ParallelSettings:
     Attributes:
         expert_tensor: None = as `tensor`.
         first_stage_layers, last_stage_layers: of an uneven pipeline; None = even.
+        virtual: parts of the model on each rank of a pipeline, which a micro-batch goes round by round; None = one.
+        virtual_group: micro-batches that pass one part before the next one begins; None = `pipeline`.
     """
 
     tensor: int = 1
@@ -26,6 +28,8 @@ class ParallelSettings:
     sequence_parallel: bool = False
     first_stage_layers: int | None = None
     last_stage_layers: int | None = None
+    virtual: int | None = None
+    virtual_group: int | None = None
 
 
 ALONE = ParallelSettings()

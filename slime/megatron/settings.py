@@ -14,6 +14,7 @@ from slime.algorithms.mismatch import Level, MismatchOptions, Mode
 from slime.algorithms.objective import PolicyForm, PolicyOptions
 from slime.config import Config
 from slime.config.groups.algorithm import DR_GRPO_NAMES, ICEPOP_NAMES, MIS_NAMES
+from slime.config.layout import virtual_stages
 from slime.megatron.custom import load_custom
 from slime.megatron.estimate import EstimatorOptions
 from slime.megatron.model_settings import ComputeSettings, Recompute
@@ -30,8 +31,9 @@ def compute_settings(config: Config, dtype: torch.dtype) -> ComputeSettings:
     return ComputeSettings(dtype, config.attention_softmax_in_fp32, recompute)
 
 
-def parallel_settings(config: Config) -> ParallelSettings:
-    """Sizes of the parallel groups."""
+def parallel_settings(config: Config, layers: int) -> ParallelSettings:
+    """Sizes of the parallel groups, for a model of so many layers."""
+    virtual = virtual_stages(config, layers)
     return ParallelSettings(
         tensor=config.tensor_model_parallel_size,
         pipeline=config.pipeline_model_parallel_size,
@@ -41,6 +43,8 @@ def parallel_settings(config: Config) -> ParallelSettings:
         sequence_parallel=config.sequence_parallel and config.tensor_model_parallel_size > 1,
         first_stage_layers=config.decoder_first_pipeline_num_layers,
         last_stage_layers=config.decoder_last_pipeline_num_layers,
+        virtual=virtual if virtual > 1 else None,
+        virtual_group=config.micro_batch_group if virtual > 1 else None,
     )
 
 

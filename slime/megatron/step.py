@@ -14,12 +14,12 @@ from megatron.core import parallel_state
 from megatron.core.distributed import DistributedDataParallel, finalize_model_grads
 from megatron.core.optimizer import MegatronOptimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler, get_canonical_lr_for_logging
-from megatron.core.pipeline_parallel import get_forward_backward_func
 from torch import Tensor
 
 from slime.algorithms.objective import PolicyTokens
 from slime.megatron.objective import LogProbGap, MicroBatch, MicroBatchResult
 from slime.megatron.packing import run_model
+from slime.megatron.pipeline import run_schedule
 from slime.megatron.ranks import from_last_stage, sees_outputs
 
 Evaluate = Callable[[Tensor, MicroBatch], MicroBatchResult]
@@ -35,18 +35,19 @@ class StepRunner:
 
     def __init__(
         self,
-        model: DistributedDataParallel,
+        parts: Sequence[DistributedDataParallel],
         optimizer: MegatronOptimizer,
         scheduler: OptimizerParamScheduler,
         evaluate: Evaluate,
     ) -> None:
-        self.model, self.optimizer, self.scheduler, self.evaluate = model, optimizer, scheduler, evaluate
+        """`parts`: of the model on this rank, see `slime.megatron.model.parts_of`."""
+        self.parts, self.optimizer, self.scheduler, self.evaluate = list(parts), optimizer, scheduler, evaluate
+        config = self.parts[0].config
         self.data_parallel_size: int = parallel_state.get_data_parallel_world_size()
         # Gradients of single samples are looked at where one rank has the whole model.
-        self._alone = parallel_state.get_model_parallel_group().size() * model.config.context_parallel_size == 1
-        model.config.finalize_model_grads_func = finalize_model_grads
-        model.config.grad_scale_func = optimizer.scale_loss
-        self._forward_backward = get_forward_backward_func()
+        self._alone = parallel_state.get_model_parallel_group().size() * config.context_parallel_size == 1
+        config.finalize_model_grads_func = finalize_model_grads
+        config.grad_scale_func = optimizer.scale_loss
 
     def run(self, batches: Sequence[MicroBatch]) -> tuple[dict[str, float], LogProbGap]:
         """Forward, backward, check, clip, update.
@@ -80,18 +81,14 @@ class StepRunner:
         return {**metrics, "grad_norm": norm, "lr": 0.0 if rate is None else float(rate)}, gap
 
     def _compute_gradients(self, batches: Sequence[MicroBatch]) -> list[MicroBatchResult]:
-        self.model.zero_grad_buffer()
+        self._clear_gradients()
         self.optimizer.zero_grad()
-        results: list[MicroBatchResult] = self._forward_backward(
-            forward_step_func=partial(self._forward_step, count=len(batches)),
-            data_iterator=iter(batches),
-            model=self.model,
-            num_microbatches=len(batches),
-            seq_length=batches[0].packed.tokens.shape[1],
-            micro_batch_size=batches[0].packed.tokens.shape[0],
-            forward_only=False,
-        )
-        return results
+        forward = partial(self._forward_step, count=len(batches))
+        return run_schedule(self.parts, batches, forward, batches[0].packed.tokens.shape[1], forward_only=False)
+
+    def _clear_gradients(self) -> None:
+        for part in self.parts:
+            part.zero_grad_buffer()
 
     def _forward_step(self, iterator: Iterator[MicroBatch], model: DistributedDataParallel, count: int) -> Any:
         batch = next(iterator)
@@ -107,14 +104,14 @@ class StepRunner:
 
     def _refuse_broken(self, names: list[str], what: str, certain: bool = False) -> None:
         """Raise on all ranks when any rank has broken samples; `certain`: raise even when no sample stands out."""
-        flag = torch.tensor([len(names)], device=next(self.model.parameters()).device)
+        flag = torch.tensor([len(names)], device=next(self.parts[0].parameters()).device)
         dist.all_reduce(flag)
         if not int(flag) and not certain:
             return
         gathered: list[list[str]] = [[] for _ in range(dist.get_world_size())]
         dist.all_gather_object(gathered, names)
         everyone = [name for part in gathered for name in part]
-        self.model.zero_grad_buffer()
+        self._clear_gradients()
         listed = "; ".join(everyone[:8]) or "no single sample stands out"
         more = f" and {len(everyone) - 8} more" if len(everyone) > 8 else ""
         raise NonFiniteStepError(
@@ -125,12 +122,13 @@ class StepRunner:
     def _broken_gradients(self, batch: MicroBatch) -> list[str]:
         """Samples whose own gradient has no finite norm: one forward and one gradient for the share of each."""
         found = []
-        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        (model,) = self.parts
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         begin = 0
         for sequence, length in zip(batch.sequences, batch.packed.response_lengths, strict=True):
             alone = replace(batch, tokens=_tokens_alone(batch.tokens, begin, begin + length))
             begin += length
-            logits = run_model(self.model, batch.packed)
+            logits = run_model(model, batch.packed)
             loss = self.evaluate(logits, alone).loss
             gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
             norms = [gradient.float().norm() for gradient in gradients if gradient is not None]

@@ -84,7 +84,7 @@ class MegatronTrainer:
             local_rank=local_rank,
             seed=config.seed,
             timeout_minutes=config.distributed_timeout_minutes,
-            parallel=parallel_settings(config),
+            parallel=parallel_settings(config, trunk.layers),
         )
         self.device = spec.torch_device
         # A CPU computes in float32: it has no fast bfloat16, and the comparison with the engine is then exact.

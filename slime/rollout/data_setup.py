@@ -111,6 +111,7 @@ def batch_options(config: Config, hooks: HookSet) -> BatchOptions:
         balance_data=config.balance_data,
         balance_by_flops=config.balance_by_flops,
         cost=cost,
+        micro_batch_multiple=config.micro_batch_group,
     )
     supervised = config.loss_type == "sft_loss"
     return BatchOptions(

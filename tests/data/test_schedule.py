@@ -160,3 +160,11 @@ def test_too_few_samples_say_so() -> None:
         plan_steps([1, 1], [0, 1], ScheduleOptions(4, 2))
     with pytest.raises(ScheduleError, match="global_batch_size is 0"):
         plan_steps([1], [0], ScheduleOptions(1, 0))
+
+
+def test_micro_batches_come_in_whole_groups() -> None:
+    """Of interleaved pipeline stages; three would do for these tokens, and two ranks of four each are made."""
+    options = ScheduleOptions(2, 9, max_tokens_per_gpu=30, micro_batch_multiple=4)
+    (plan,) = plan_steps([10] * 9, list(range(9)), options)
+    assert [len(bins) for bins in plan.ranks] == [4, 4]
+    assert sorted(position for bins in plan.ranks for members in bins for position in members) == list(range(9))

@@ -17,6 +17,8 @@ TEMPERATURE = 0.7
 MTP_FACTOR = 0.3
 MICRO_BATCHES = ((0, 2), (1, 3))
 """Which sequences stand in which micro-batch; with two data-parallel ranks each has one."""
+THREE_MICRO_BATCHES = ((0, 2), (1,), (3,))
+"""For interleaved pipelines of three ranks, which take at least as many at a time."""
 
 
 def weights_of(index: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -33,11 +35,11 @@ def measure(folder: Path, parallel: ParallelSettings, recompute: bool, device: t
     """
     from megatron.core import parallel_state
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
-    from megatron.core.pipeline_parallel import get_forward_backward_func
 
     from slime.megatron.gather import gather_hf_tensors
-    from slime.megatron.model import build_model, load_hf_weights
+    from slime.megatron.model import build_model, load_hf_weights, parts_of
     from slime.megatron.model_settings import ComputeSettings, Recompute
+    from slime.megatron.pipeline import run_schedule
     from slime.weights.hf_config import read_config
     from slime.weights.mtp import with_mtp
 
@@ -45,22 +47,16 @@ def measure(folder: Path, parallel: ParallelSettings, recompute: bool, device: t
     config = with_mtp(whole, whole.mtp_available)
     model = build_model(config, device, ComputeSettings(recompute=Recompute() if recompute else None), parallel)
     load_hf_weights(model, config, folder)
-    wrapped = DistributedDataParallel(model.config, DistributedDataParallelConfig(grad_reduce_in_fp32=True), model)
-    wrapped.zero_grad_buffer()
-    wrapped.config.finalize_model_grads_func = finalize_model_grads
+    settings = DistributedDataParallelConfig(grad_reduce_in_fp32=True)
+    wrapped = [DistributedDataParallel(model.config, settings, part) for part in parts_of(model)]
+    for part in wrapped:
+        part.zero_grad_buffer()
+    model.config.finalize_model_grads_func = finalize_model_grads
     size, rank = parallel_state.get_data_parallel_world_size(), parallel_state.get_data_parallel_rank()
-    batches = [
-        _batch(indices, model.config, config.sparse is not None, device) for indices in MICRO_BATCHES[rank::size]
-    ]
-    results = get_forward_backward_func()(
-        forward_step_func=partial(_forward, count=len(batches) * size),
-        data_iterator=iter(batches),
-        model=wrapped,
-        num_microbatches=len(batches),
-        seq_length=batches[0][1].tokens.shape[1],
-        micro_batch_size=1,
-        forward_only=False,
-    )
+    split = MICRO_BATCHES if parallel.pipeline < 3 else THREE_MICRO_BATCHES
+    batches = [_batch(indices, model.config, config.sparse is not None, device) for indices in split[rank::size]]
+    forward = partial(_forward, count=len(batches) * size)
+    results = run_schedule(wrapped, batches, forward, batches[0][1].tokens.shape[1], forward_only=False)
     loss = torch.tensor([sum(float(part) for part in results)], dtype=torch.float64, device=device)
     dist.all_reduce(loss, group=parallel_state.get_data_parallel_group())
     if parallel.pipeline > 1:

@@ -30,6 +30,22 @@ ONE_GPU: Values = {
 
 # rule, values that it refuses, parts of the message, values that it lets pass
 FLAG_CASES: list[tuple[str, Values, list[str], Values]] = [
+    ("virtual-stages", {"num_virtual_stages_per_pipeline_rank": 2}, ["there is no pipeline"],
+     {"num_virtual_stages_per_pipeline_rank": 2, "pipeline_model_parallel_size": 2}),
+    ("virtual-stages",
+     {"num_virtual_stages_per_pipeline_rank": 2, "pipeline_model_parallel_size": 2, "device": "cuda"},
+     ["are one rank", "at least 3"],
+     {"num_virtual_stages_per_pipeline_rank": 2, "pipeline_model_parallel_size": 4, "device": "cuda"}),
+    ("virtual-stages",
+     {"num_virtual_stages_per_pipeline_rank": 2, "num_layers_per_virtual_pipeline_stage": 1,
+      "pipeline_model_parallel_size": 4}, ["in two ways"],
+     {"num_layers_per_virtual_pipeline_stage": 1, "pipeline_model_parallel_size": 4}),
+    ("virtual-stages", {"microbatch_group_size_per_virtual_pipeline_stage": 4}, ["without virtual stages"], {}),
+    ("virtual-stages",
+     {"num_virtual_stages_per_pipeline_rank": 2, "pipeline_model_parallel_size": 4,
+      "microbatch_group_size_per_virtual_pipeline_stage": 3}, ["3 is below", "at least 4"],
+     {"num_virtual_stages_per_pipeline_rank": 2, "pipeline_model_parallel_size": 4,
+      "microbatch_group_size_per_virtual_pipeline_stage": 6}),
     ("mtp-layers", {"mtp_num_layers": 1}, ["--mtp-num-layers 1 without --enable-mtp-training", "only take memory"],
      {"mtp_num_layers": 1, "enable_mtp_training": True}),
     ("mtp-layers", {"enable_mtp_training": True}, ["there is nothing to train", "add --mtp-num-layers 1"], {}),

@@ -170,13 +170,13 @@ class ParallelFlags:
 
     tensor_model_parallel_size: int = flag(1, "张量并行", "tensor parallelism", minimum=1, source="megatron")
     pipeline_model_parallel_size: int = flag(1, "流水线并行", "pipeline parallelism", minimum=1, source="megatron")
-    num_layers_per_virtual_pipeline_stage: int | None = planned(
+    num_layers_per_virtual_pipeline_stage: int | None = flag(
         None, "每个虚拟流水线阶段的层数", "layers of one virtual pipeline stage", minimum=1, source="megatron"
     )
-    num_virtual_stages_per_pipeline_rank: int | None = planned(
+    num_virtual_stages_per_pipeline_rank: int | None = flag(
         None, "每张卡的虚拟流水线阶段数", "virtual pipeline stages of one rank", minimum=1, source="megatron"
     )
-    microbatch_group_size_per_virtual_pipeline_stage: int | None = planned(
+    microbatch_group_size_per_virtual_pipeline_stage: int | None = flag(
         None,
         "虚拟流水线一组的 micro-batch 数",
         "micro-batches that one virtual pipeline stage takes at once",

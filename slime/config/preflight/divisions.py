@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slime.config.engine_shape import EngineShape, engine_shape
+from slime.config.layout import virtual_stages
 from slime.config.preflight.inputs import Inputs
 from slime.config.preflight.model import Model
 from slime.config.rule import Finding
@@ -139,9 +140,16 @@ def check_pipeline_layers(inputs: Inputs) -> Iterator[Finding]:
             )
         return
     rest, stages = layers - sum(given), size - len(given)
-    virtual = config.num_virtual_stages_per_pipeline_rank or 1
-    if config.num_layers_per_virtual_pipeline_stage and rest > 0:
-        virtual = max(rest // stages // config.num_layers_per_virtual_pipeline_stage, 1)
+    virtual = virtual_stages(config, layers)
+    uneven = [one for one in given if one % virtual]
+    if uneven:
+        yield Finding(
+            f"{uneven[0]} layers of the first or the last stage do not divide into the {virtual} virtual stages of a "
+            "rank",
+            f"give multiples of {virtual}",
+            ("--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers"),
+        )
+        return
     if rest <= 0 or rest % (stages * virtual):
         parts = f" x {virtual} virtual stages" if virtual > 1 else ""
         minus = f" - {' - '.join(map(str, given))} = {rest}" if given else ""

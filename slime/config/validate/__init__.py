@@ -5,12 +5,13 @@ from __future__ import annotations
 from slime.config.config import Config
 from slime.config.errors import Problem
 from slime.config.rule import Rule
-from slime.config.validate import algorithm, batch_rules, files, lengths, modes, mtp, placement, services
+from slime.config.validate import algorithm, batch_rules, files, lengths, modes, mtp, pipeline, placement, services
 
 RULES: tuple[Rule, ...] = (
     *placement.RULES,
     *modes.RULES,
     *mtp.RULES,
+    *pipeline.RULES,
     *batch_rules.RULES,
     *lengths.RULES,
     *algorithm.RULES,
