@@ -18,6 +18,8 @@ def server_arguments(config: Config) -> dict[str, Value]:
         value = getattr(config, flag.field)
         if value is not None and value is not False:
             arguments[flag.name.removeprefix("--sglang-")] = value
+    if config.use_rollout_routing_replay:
+        arguments["enable-return-routed-experts"] = True
     return arguments
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from slime.data.routes import needed_rows
 from slime.data.sample_types import SampleError, Status
 
 if TYPE_CHECKING:
@@ -168,13 +169,21 @@ def _check_routes(sample: Sample) -> None:
     routes = sample.rollout_routed_experts
     if routes is None:
         return
-    expected = len(sample.tokens) - 1
-    if routes.ndim != 3 or routes.shape[0] != expected:
+    most = len(sample.tokens) - 1
+    if routes.ndim != 3 or len(routes) > most:
         _refuse(
             sample,
             "rollout_routed_experts",
             f"has shape {list(routes.shape)}",
-            f"it is [tokens - 1 = {expected}, layers, top-k]: the last token is routed nowhere",
+            f"it is [tokens - 1 = {most}, layers, top-k]: the last token is routed nowhere",
+        )
+    least = needed_rows(sample.prompt_length, sample.mask())
+    if len(routes) < least:
+        _refuse(
+            sample,
+            "rollout_routed_experts",
+            f"has {len(routes)} rows",
+            f"there is one for each of the {least} tokens before the last one that trains",
         )
 
 

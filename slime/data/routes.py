@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from slime.weights.dimensions import HFModelConfig
 
 Routes = npt.NDArray[np.integer[Any]]
-"""int [rows, layers, top-k]: row t has the experts of token t in every layer; layers without experts hold anything."""
+"""int [rows, layers, top-k]: row t has the experts of token t in every layer; layers without experts hold anything.
+
+The last token has no row: nothing comes after it. Nor have tokens that a tool put behind the last sampled one, which no
+engine ever saw; what trains does not depend on them.
+"""
 
 
 class RoutesError(ValueError):
@@ -45,19 +49,23 @@ class RouteShape:
         """The smallest integers that number the experts; a long response has millions of them."""
         return np.uint8 if self.count <= 256 else np.int16
 
-    def check(self, routes: Routes, rows: int) -> None:
+    def check(self, routes: Routes, least: int, most: int) -> None:
         """Refuse routes of another shape, unknown experts, and an expert that is chosen twice for one token.
 
         A token's row of zeros is such a repetition: it is what an engine returns for a token that it never routed.
 
+        Args:
+            least, most: rows that there may be.
+
         Raises:
             RoutesError: with the first row, layer and numbers that are wrong.
         """
-        expected = (rows, self.layers, self.chosen)
-        if routes.shape != expected:
+        rows = len(routes)
+        if routes.shape[1:] != (self.layers, self.chosen) or not least <= rows <= most:
+            span = most if least == most else f"{least} to {most}"
             raise RoutesError(
                 f"routes have the shape {list(routes.shape)}; this model's are [tokens - 1, layers, experts a token] = "
-                f"{list(expected)}"
+                f"[{span}, {self.layers}, {self.chosen}]"
             )
         if not rows:
             return
@@ -76,16 +84,6 @@ class RouteShape:
                     f"token {row} goes to the experts {used[row, layer].tolist()} in layer "
                     f"{self.with_experts[layer]}, one of them twice; a router chooses different ones"
                 )
-
-    def filler(self, rows: int, first: int) -> Routes:
-        """Routes of tokens that no engine routed and nothing depends on; spread, so that no expert gets them all.
-
-        Args:
-            first: number of the first of these tokens.
-        """
-        starts = (first + np.arange(rows))[:, None, None] * self.chosen
-        numbers = (starts + np.arange(self.chosen)) % self.count
-        return np.broadcast_to(numbers, (rows, self.layers, self.chosen)).astype(self.dtype)
 
 
 def route_shape(model: HFModelConfig) -> RouteShape:
@@ -108,8 +106,8 @@ def joined(earlier: Routes | None, start: int, later: Routes) -> Routes:
     """
     if start == 0:
         return later
-    if earlier is None or len(earlier) < start:
-        have = 0 if earlier is None else len(earlier)
+    have = 0 if earlier is None else len(earlier)
+    if earlier is None or have < start:
         raise RoutesError(f"routes begin at token {start}, and only {have} are there before them")
     return np.concatenate([earlier[:start], later])
 
@@ -124,3 +122,13 @@ def common_start(tokens: Sequence[int], routes: Routes | None, input_ids: Sequen
         return 0
     rows = min(len(routes), len(input_ids))
     return rows if list(tokens[:rows]) == list(input_ids[:rows]) else 0
+
+
+def needed_rows(prompt_length: int, mask: Sequence[int] | npt.NDArray[np.float32]) -> int:
+    """Rows without which a token that trains would be computed with experts that nobody chose.
+
+    Args:
+        mask: of the response, 1 = the token trains.
+    """
+    trained = np.flatnonzero(np.asarray(mask))
+    return prompt_length + int(trained[-1]) if len(trained) else 0

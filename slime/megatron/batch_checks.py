@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slime.data.routes import RoutesError, RouteShape
+from slime.data.routes import RoutesError, RouteShape, needed_rows
 from slime.data.train_batch import TrainBatch, TrainSequence
 from slime.weights.hf_config import HFModelConfig
 
@@ -60,7 +60,8 @@ def _check_routes(sequence: TrainSequence, shape: RouteShape) -> None:
             "--use-rollout-routing-replay trains with. A function of the user's that makes samples adds what the "
             "engine returned with `current().append(sample, generation)`."
         )
+    least = needed_rows(sequence.total_length - sequence.response_length, sequence.loss_mask)
     try:
-        shape.check(routes, sequence.total_length - 1)
+        shape.check(routes, least, sequence.total_length - 1)
     except RoutesError as error:
         raise TrainBatchError(f"{name}: rollout_routed_experts: {error}.") from error

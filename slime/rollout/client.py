@@ -8,9 +8,23 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from slime.data.routes import Routes, RouteShape
 from slime.data.sample_types import SpecInfo
 
 FinishReason = Literal["stop", "length", "abort"]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRequest:
+    """Asks for the experts that tokens go through (--use-rollout-routing-replay).
+
+    Attributes:
+        shape: what they must look like.
+        start: number of the first token whose experts are wanted; those before are known.
+    """
+
+    shape: RouteShape
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +45,7 @@ class SamplingParams:
         banned_token_ids: ids that are never sampled.
         top_logprobs_num: likeliest ids whose log-probs come back at each position; 0 = none. A field of the request,
             not of its sampling parameters.
+        routes: the experts of every token come back as well; likewise a field of the request. None = not asked for.
     """
 
     max_new_tokens: int
@@ -45,6 +60,7 @@ class SamplingParams:
     sampling_seed: int | None = None
     banned_token_ids: tuple[int, ...] = ()
     top_logprobs_num: int = 0
+    routes: RouteRequest | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters as SGLang's ``/generate`` takes them, JSON-ready; what is at SGLang's default is left out."""
@@ -120,6 +136,8 @@ class Generation:
         prompt_tokens: tokens of the request.
         cached_tokens: those of them that the engine's prefix cache held.
         spec: counters of speculative decoding, where there was any.
+        routed_experts: int [tokens - 1 - start, layers, top-k], when they were asked for: the experts of every token of
+            prompt and response from `routes_start` on, but for the last, which was routed nowhere yet.
     """
 
     output_ids: list[int]
@@ -131,6 +149,8 @@ class Generation:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     spec: SpecInfo | None = None
+    routed_experts: Routes | None = None
+    routes_start: int = 0
 
 
 class GenerateClient(Protocol):

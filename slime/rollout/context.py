@@ -118,8 +118,8 @@ class GenerationContext:
         limit = min(sampling.max_new_tokens, self._runner.budget(sample))
         if limit < 1:
             return Generation([], [], "length", "")
-        likeliest = self._runner.options.sampling.top_logprobs_num
-        sampling = replace(sampling, max_new_tokens=limit, top_logprobs_num=likeliest)
+        own = self._runner.options.sampling
+        sampling = replace(sampling, max_new_tokens=limit, top_logprobs_num=own.top_logprobs_num, routes=own.routes)
         return await self._runner.request(sample, input_ids, sampling)
 
     def append(self, sample: Sample, generation: Generation) -> Sample:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from slime.data.routes import RoutesError, common_start, joined
 from slime.data.sample import Sample, Status
 from slime.rollout.client import GenerateClient, Generation, SamplingParams
 from slime.rollout.errors import RolloutError
@@ -90,6 +91,7 @@ class SampleRunner:
             if all(piece.status in FINISHED for piece in pieces):
                 for piece in pieces:
                     _cover_likeliest(piece, piece.rollout_topk_token_ids)
+                    self._check_routes(piece)
                 if len(pieces) > 1 or pieces[0] is not sample:
                     self.replaced.add(id(sample))
                 return pieces
@@ -118,6 +120,9 @@ class SampleRunner:
             RolloutError: the answer breaks its contract.
         """
         options = self.options
+        if sampling.routes is not None:
+            known = common_start(sample.tokens, sample.rollout_routed_experts, input_ids)
+            sampling = replace(sampling, routes=replace(sampling.routes, start=known))
         if sampling.sampling_seed is None and options.rollout_seed is not None:
             seed = request_seed(options.rollout_seed, options.name, sample.index, len(input_ids))
             sampling = replace(sampling, sampling_seed=seed)
@@ -146,6 +151,7 @@ class SampleRunner:
                 weight_version=generation.weight_version,
             )
             _append_likeliest(sample, generation)
+            _append_routes(sample, generation)
         _count(sample, generation)
         sample.status = STATUS[generation.finish_reason]
         return sample
@@ -168,6 +174,13 @@ class SampleRunner:
             budget = min(budget, limit - len(sample.tokens))
         return max(budget, 0)
 
+    def _check_routes(self, piece: Sample) -> None:
+        if self.options.sampling.routes is not None and piece.rollout_routed_experts is None:
+            raise RolloutError(
+                f"{piece.name()} has no rollout_routed_experts, which --use-rollout-routing-replay trains with; a "
+                "generation function adds what the engine returned with `current().append(sample, generation)`."
+            )
+
     def _resume(self, sample: Sample) -> None:
         """Before a sample goes on with what an earlier round left of it."""
         if self.options.mask_offpolicy_in_partial_rollout and sample.response_length:
@@ -187,6 +200,23 @@ def _append_likeliest(sample: Sample, generation: Generation) -> None:
     earlier, values = sample.rollout_topk_token_ids, sample.rollout_topk_log_probs
     sample.rollout_topk_token_ids = ids if earlier is None else np.concatenate([earlier, ids])
     sample.rollout_topk_log_probs = log_probs if values is None else np.concatenate([values, log_probs])
+
+
+def _append_routes(sample: Sample, generation: Generation) -> None:
+    """Add the experts of the tokens that the sample had none for; those that it has were there when it was sampled."""
+    new, start = generation.routed_experts, generation.routes_start
+    if new is None:
+        return
+    if start + len(new) != len(sample.tokens) - 1:
+        raise RolloutError(
+            f"{sample.name()} now has {len(sample.tokens)} tokens, and its generation brings the experts of tokens "
+            f"{start} to {start + len(new)}: --use-rollout-routing-replay needs generations that continue the sample's "
+            "own tokens, all of them."
+        )
+    try:
+        sample.rollout_routed_experts = joined(sample.rollout_routed_experts, start, new)
+    except RoutesError as error:
+        raise RolloutError(f"{sample.name()}: {error}.") from error
 
 
 def _cover_likeliest(sample: Sample, like: npt.NDArray[np.int32] | None) -> None:

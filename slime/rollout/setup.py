@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slime.config import Config
 from slime.data.batch import BatchOptions
 from slime.data.buffer import BufferFilter, Group, oldest_first, stalest_first
 from slime.data.chat_template import ChatTemplateError, use_template
+from slime.data.routes import route_shape
 from slime.data.source import DataSource
 from slime.rollout import hook_results
-from slime.rollout.client import SamplingParams
+from slime.rollout.client import RouteRequest, SamplingParams
 from slime.rollout.data_setup import batch_options, held_out_prompts, prompt_source, training_prompts
 from slime.rollout.errors import SetupError
 from slime.rollout.eval_sets import HeldOut, eval_sets
@@ -154,6 +156,7 @@ def _runner_options(config: Config, stop_token_ids: tuple[int, ...]) -> RunnerOp
             skip_special_tokens=config.rollout_skip_special_tokens,
             banned_token_ids=config.rollout_banned_token_ids or (),
             top_logprobs_num=config.score_centering_top_k if config.use_score_centering else 0,
+            routes=_route_request(config),
         ),
         concurrency=config.sglang_server_concurrency * config.num_engines,
         max_context_len=config.rollout_max_context_len,
@@ -161,6 +164,20 @@ def _runner_options(config: Config, stop_token_ids: tuple[int, ...]) -> RunnerOp
         partial_rollout=config.partial_rollout,
         mask_offpolicy_in_partial_rollout=config.mask_offpolicy_in_partial_rollout,
     )
+
+
+def _route_request(config: Config) -> RouteRequest | None:
+    """--use-rollout-routing-replay: the engine says which experts it chose.
+
+    Raises:
+        HFConfigError: --hf-checkpoint has no config.json that can be read.
+        RoutesError: its model has no experts.
+    """
+    if not config.use_rollout_routing_replay:
+        return None
+    from slime.weights.hf_config import read_config  # the one thing here that looks into a model
+
+    return RouteRequest(route_shape(read_config(Path(config.hf_checkpoint))))
 
 
 def _reward_options(config: Config) -> RewardOptions:

@@ -10,10 +10,12 @@ from typing import Any
 import aiohttp
 import numpy as np
 
+from slime.data.routes import RoutesError
 from slime.data.sample_types import SpecInfo
 from slime.rollout.client import Generation, SamplingParams
 from slime.sglang.control import EngineControl
 from slime.sglang.http import RequestError, open_session, request_json
+from slime.sglang.routes import read_routes, request_fields
 
 FINISH_REASONS = {"stop": "stop", "length": "length", "abort": "abort"}
 
@@ -100,7 +102,8 @@ class SGLangClient:
                 answer = await request_json(
                     self.session, "POST", f"{url}/generate", _body(input_ids, sampling, name), self.timeout
                 )
-                return _parse(answer, url, sampling.top_logprobs_num)
+                found = _parse(answer, url, sampling.top_logprobs_num)
+                return _with_routes(found, answer, url, sampling, len(input_ids))
         finally:
             self._in_flight[url] -= 1
             self._sent.pop(rid, None)
@@ -131,7 +134,8 @@ class SGLangClient:
 
 def _body(input_ids: list[int], sampling: SamplingParams, name: str) -> dict[str, Any]:
     body = {"input_ids": input_ids, "sampling_params": sampling.to_dict(), "return_logprob": True, "rid": name}
-    return body | ({"top_logprobs_num": sampling.top_logprobs_num} if sampling.top_logprobs_num else {})
+    body |= {"top_logprobs_num": sampling.top_logprobs_num} if sampling.top_logprobs_num else {}
+    return body | request_fields(sampling.routes)
 
 
 def _parse(answer: Any, url: str, top: int) -> Generation:
@@ -169,6 +173,17 @@ def _parse(answer: Any, url: str, top: int) -> Generation:
         )
     top_ids, values = likeliest[..., 1].astype(np.int32), likeliest[..., 0].astype(np.float32)
     return replace(plain, top_token_ids=top_ids, top_log_probs=values)
+
+
+def _with_routes(found: Generation, answer: Any, url: str, sampling: SamplingParams, prompt: int) -> Generation:
+    """With the experts of its tokens, when they were asked for; one without tokens needs none."""
+    if sampling.routes is None or not found.output_ids:
+        return found
+    try:
+        routes = read_routes(answer["meta_info"], sampling.routes, prompt + len(found.output_ids))
+    except RoutesError as error:
+        raise RequestError(f"{url}/generate: {error}", None, False) from error
+    return replace(found, routed_experts=routes, routes_start=sampling.routes.start)
 
 
 def _counters(meta: dict[str, Any]) -> dict[str, Any]:

@@ -193,9 +193,8 @@ def test_routes_that_do_not_fit_are_refused() -> None:
     good = np.zeros((4, 3, 2), np.int32)
     good[..., 1] = 299
     good[:, 0] = -7  # a dense layer's rows hold anything
-    shape.check(good, 4)
+    shape.check(good, 2, 4)
     assert shape.dtype is np.int16
-    shape.check(shape.filler(4, 3), 4)
     for change, message in (
         ((2, 1, 0, 300), r"token 2 goes to the experts \[300, 299\] in layer 1, and a layer has 300"),
         ((3, 2, 1, 0), r"token 3 goes to the experts \[0, 0\] in layer 2, one of them twice"),
@@ -204,6 +203,6 @@ def test_routes_that_do_not_fit_are_refused() -> None:
         bad = good.copy()
         bad[tuple(at)] = value
         with pytest.raises(RoutesError, match=message):
-            shape.check(bad, 4)
-    with pytest.raises(RoutesError, match=r"shape \[4, 3, 2\]; .* = \[5, 3, 2\]"):
-        shape.check(good, 5)
+            shape.check(bad, 4, 4)
+    with pytest.raises(RoutesError, match=r"shape \[4, 3, 2\]; .* = \[5 to 7, 3, 2\]"):
+        shape.check(good, 5, 7)
