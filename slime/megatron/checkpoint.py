@@ -5,25 +5,19 @@ Layout, as Megatron's own::
     <root>/latest_checkpointed_iteration.txt     "12", or "release" for converted weights without optimizer
     <root>/iter_0000012/                         torch_dist shards, common.pt, metadata.json, slime.json
 
-A checkpoint is written into ``.iter_0000012.partial`` and renamed when it is complete; then the tracker file is
-replaced. Readers follow the tracker alone.
+Readers follow the tracker alone; how it moves stands in `slime.megatron.checkpoint_files`.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import random
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
-from megatron.core import dist_checkpointing, tensor_parallel
-from megatron.core.dist_checkpointing import ShardedObject
+from megatron.core import dist_checkpointing, parallel_state
 from megatron.core.dist_checkpointing.core import CheckpointingException
 from megatron.core.dist_checkpointing.validation import StrictHandling
 from megatron.core.models.gpt import GPTModel
@@ -31,20 +25,14 @@ from megatron.core.optimizer import MegatronOptimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 from torch.distributed.checkpoint.api import CheckpointException
 
-from slime.megatron.checkpoint_format import DirectTorchDistSave, Provide
+from slime.megatron import checkpoint_random
+from slime.megatron.checkpoint_format import Provide
 from slime.megatron.checkpoint_index import read_index
-from slime.megatron.optimizer import has_stepped
-from slime.weights.tracker import RELEASE, TRACKER_NAME, CheckpointError, checkpoint_folder
+from slime.megatron.checkpoint_writer import STATE_NAME, CheckpointWriter, Draft
+from slime.megatron.optimizer_state import has_stepped, load_state, state_to_load, state_to_save
+from slime.weights.tracker import RELEASE, CheckpointError, checkpoint_folder, step_folder
 
-STATE_NAME = "slime.json"
 FORMAT_VERSION = 1
-# The optimizer's state as whole tensors, which any later parallel layout can read. Megatron's default layout,
-# fully_sharded_model_space, cannot be loaded in 0.16.1 ("ShardedTensor.flattened_range is not supported").
-OPTIMIZER_LAYOUT = {
-    "distrib_optim_sharding_type": "fully_reshardable",
-    "distrib_optim_fully_reshardable_mem_efficient": False,
-    "chained_optim_avoid_prefix": True,
-}
 
 
 @dataclass(frozen=True)
@@ -63,7 +51,8 @@ class LoadedState:
         source: the folder that the weights came from.
         step: number of the checkpoint (the round that it was saved after); None for weights alone.
         data_cursor: what the caller passed to `save`, e.g. the data source's position; empty for weights alone.
-        rng_restored: False when the checkpoint was written by another number of ranks: their random states fit none.
+        rng_restored: whether the random states are those of this rank; False when another layout wrote the checkpoint,
+            see `checkpoint_random.restore`.
     """
 
     source: Path
@@ -73,13 +62,19 @@ class LoadedState:
 
 
 def save_checkpoint(
-    root: Path, step: int, model: GPTModel, state: TrainState, data_cursor: Mapping[str, Any] | None = None
+    root: Path,
+    step: int,
+    model: GPTModel,
+    state: TrainState,
+    data_cursor: Mapping[str, Any] | None = None,
+    writer: CheckpointWriter | None = None,
 ) -> Path:
     """Write the checkpoint of `step`; every rank calls it. Earlier ones stay as they are.
 
     Args:
         root: folder shared by all ranks.
         data_cursor: JSON values, returned by `load_checkpoint`.
+        writer: says when; None = now.
 
     Raises:
         CheckpointError: `data_cursor` is not JSON, or the folder cannot be written.
@@ -88,52 +83,60 @@ def save_checkpoint(
     # Rounds that train the critic alone may be saved before the policy's optimizer has a state.
     stepped = has_stepped(state.optimizer)
     if stepped:
-        content["optimizer"] = state.optimizer.sharded_state_dict(content["model"], metadata=OPTIMIZER_LAYOUT)
+        content["optimizer"] = state_to_save(state.optimizer, content["model"])
     content["opt_param_scheduler"] = state.scheduler.state_dict()
     content["iteration"] = step
-    content["rng_state"] = _rng_object(_rng_state())
-    description = {"step": step, "data_cursor": dict(data_cursor or {}), "optimizer": stepped}
-    return _write(root, f"iter_{step:07d}", str(step), content, description)
+    content["rng_state"] = checkpoint_random.states_to_save()
+    description = {
+        "step": step,
+        "data_cursor": dict(data_cursor or {}),
+        "optimizer": stepped,
+        "distributed_optimizer": state.optimizer.config.use_distributed_optimizer,
+    }
+    draft = Draft(root, step_folder(root, step).name, str(step), content, _described(description))
+    return (writer or CheckpointWriter()).write(draft)
 
 
-def save_release(root: Path, model: GPTModel, source: Mapping[str, Any], provide: Provide | None = None) -> Path:
+def save_release(
+    root: Path,
+    model: GPTModel,
+    source: Mapping[str, Any],
+    provide: Provide | None = None,
+    writer: CheckpointWriter | None = None,
+) -> Path:
     """Write the weights alone as ``release``; every rank calls it.
 
     Args:
         source: JSON values that say what the weights were made of; `read_description` returns them.
         provide: gives what each part of the model must hold when it is written; None = what it holds.
+        writer: says when; None = now.
 
     Raises:
         CheckpointError: the folder cannot be written.
     """
-    return _write(root, RELEASE, RELEASE, {"model": model.sharded_state_dict()}, {"source": dict(source)}, provide)
+    content = {"model": model.sharded_state_dict()}
+    draft = Draft(root, RELEASE, RELEASE, content, _described({"source": dict(source)}), provide)
+    return (writer or CheckpointWriter()).write(draft)
 
 
-def _write(
-    root: Path,
-    name: str,
-    tracker: str,
-    content: dict[str, Any],
-    description: dict[str, Any],
-    provide: Provide | None = None,
-) -> Path:
-    final, partial = root / name, root / f".{name}.partial"
-    values = {"format": FORMAT_VERSION, "world_size": dist.get_world_size(), **description}
+def _described(description: dict[str, Any]) -> str:
+    """The text of ``slime.json``."""
+    values = {"format": FORMAT_VERSION, "world_size": dist.get_world_size(), "layout": _layout(), **description}
     try:
-        text = json.dumps(values, indent=2, allow_nan=False) + "\n"
+        return json.dumps(values, indent=2, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"the data cursor is not JSON ({error}); nothing was written.") from error
-    if dist.get_rank() == 0:
-        _fresh_folder(partial)
-    dist.barrier()
-    dist_checkpointing.save(content, str(partial), sharded_strategy=DirectTorchDistSave(provide))
-    dist.barrier()
-    if dist.get_rank() == 0:
-        (partial / STATE_NAME).write_text(text, encoding="utf-8")
-        _publish(partial, final)
-        _write_tracker(root, tracker)
-    dist.barrier()
-    return final
+
+
+def _layout() -> dict[str, int]:
+    """Sizes of the parallel groups, by which a rank finds its own random state again."""
+    return {
+        "tensor": parallel_state.get_tensor_model_parallel_world_size(),
+        "pipeline": parallel_state.get_pipeline_model_parallel_world_size(),
+        "context": parallel_state.get_context_parallel_world_size(),
+        "expert": parallel_state.get_expert_model_parallel_world_size(),
+        "expert_tensor": parallel_state.get_expert_tensor_parallel_world_size(),
+    }
 
 
 def load_checkpoint(root: Path, model: GPTModel, state: TrainState | None, step: int | None = None) -> LoadedState:
@@ -153,25 +156,35 @@ def load_checkpoint(root: Path, model: GPTModel, state: TrainState | None, step:
     if "step" not in described:
         state = None
     content: dict[str, Any] = {"model": model.sharded_state_dict()}
-    same_ranks = described.get("world_size") == dist.get_world_size()
+    same_layout = (described.get("world_size"), described.get("layout")) == (dist.get_world_size(), _layout())
     stepped = bool(described.get("optimizer", True))
-    if state is not None and stepped:
-        content["optimizer"] = state.optimizer.sharded_state_dict(
-            content["model"], is_loading=True, metadata=OPTIMIZER_LAYOUT
-        )
-    if state is not None and same_ranks:
-        content["rng_state"] = _rng_object(None)
+    if state is not None:
+        if stepped:
+            _check_same_optimizer(folder, described, state)
+            content["optimizer"] = state_to_load(state.optimizer, content["model"])
+        content["rng_state"] = checkpoint_random.states_to_load(int(described["world_size"]), same_layout)
     loaded = _read_sharded(folder, content)
     model.load_state_dict(loaded["model"])
     if state is None:
         return LoadedState(source=folder)
     if stepped:
-        state.optimizer.load_state_dict(loaded["optimizer"])
+        load_state(state.optimizer, loaded["optimizer"])
     state.scheduler.num_steps = 0  # load_state_dict adds to it
     state.scheduler.load_state_dict(loaded["opt_param_scheduler"])
-    if same_ranks:
-        _restore_rng(loaded["rng_state"])
-    return LoadedState(folder, int(described["step"]), dict(described["data_cursor"]), same_ranks)
+    checkpoint_random.restore(loaded["rng_state"])
+    return LoadedState(folder, int(described["step"]), dict(described["data_cursor"]), same_layout)
+
+
+def _check_same_optimizer(folder: Path, described: Mapping[str, Any], state: TrainState) -> None:
+    """Megatron gives the moments of its two optimizers different names in a checkpoint."""
+    saved = bool(described.get("distributed_optimizer", False))
+    if saved != state.optimizer.config.use_distributed_optimizer:
+        flag = "--use-distributed-optimizer"
+        raise CheckpointError(
+            f"{folder} was saved {'with' if saved else 'without'} {flag}, and its optimizer's state can be resumed "
+            f"{'with' if saved else 'without'} it alone: {'give' if saved else 'leave out'} {flag}, or start from the "
+            f"weights alone with --ref-load {folder.parent}."
+        )
 
 
 def _read_sharded(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
@@ -215,69 +228,9 @@ def read_description(folder: Path) -> dict[str, Any]:
     if values.get("format") != FORMAT_VERSION:
         raise CheckpointError(f"{path} has format {values.get('format')!r}; this version reads {FORMAT_VERSION}.")
     result: dict[str, Any] = values
-    if "step" in result and (type(result["step"]) is not int or not isinstance(result.get("data_cursor"), dict)):
-        raise CheckpointError(
-            f"{path} is damaged: step is {result['step']!r} and data_cursor a "
-            f"{type(result.get('data_cursor')).__name__}; an integer and an object belong there."
-        )
+    kinds = {"step": int, "world_size": int, "data_cursor": dict}
+    wrong = [name for name, kind in kinds.items() if "step" in result and type(result.get(name)) is not kind]
+    if wrong:
+        name, kind = wrong[0], kinds[wrong[0]].__name__
+        raise CheckpointError(f"{path} is damaged: {name} is {str(result.get(name))[:40]!r}, which is no {kind}.")
     return result
-
-
-def _rng_object(value: Any) -> ShardedObject:
-    return ShardedObject("rng_state", value, (dist.get_world_size(),), (dist.get_rank(),))
-
-
-def _rng_state() -> dict[str, Any]:
-    """Random states of this rank; plain lists and tensors, so that they load without unpickling objects."""
-    version, numbers, gauss = random.getstate()
-    return {
-        "python": [version, list(numbers), gauss],
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
-        "tracker": dict(tensor_parallel.get_cuda_rng_tracker().get_states()),
-    }
-
-
-def _restore_rng(state: Mapping[str, Any]) -> None:
-    version, numbers, gauss = state["python"]
-    random.setstate((version, tuple(numbers), gauss))
-    torch.set_rng_state(state["torch"])
-    if state["cuda"] is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
-    tensor_parallel.get_cuda_rng_tracker().set_states(dict(state["tracker"]))
-
-
-def _fresh_folder(folder: Path) -> None:
-    """An empty folder; what a killed save left there goes."""
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise CheckpointError(f"{folder} cannot be created: {error}.") from error
-
-
-def _publish(partial: Path, final: Path) -> None:
-    if final.exists():
-        # A save of this step was killed between its rename and its tracker, or the user went back to an earlier step.
-        shutil.rmtree(final)
-    partial.replace(final)
-    _sync_folder(final.parent)
-
-
-def _write_tracker(root: Path, text: str) -> None:
-    temporary = root / f".{TRACKER_NAME}.partial"
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(root / TRACKER_NAME)
-    _sync_folder(root)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make renames inside `folder` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,8 +6,9 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import torch.distributed as dist
 import torch.distributed.checkpoint as torch_checkpoint
-from megatron.core.dist_checkpointing.mapping import ShardedStateDict
+from megatron.core.dist_checkpointing.mapping import ShardedStateDict, ShardedTensor
 from megatron.core.dist_checkpointing.strategies.base import SaveShardedStrategy
 from megatron.core.dist_checkpointing.strategies.torch import (
     MCoreSavePlanner,
@@ -33,25 +34,41 @@ class _Planner(MCoreSavePlanner):
 
 
 class DirectTorchDistSave(SaveShardedStrategy):
-    """Writes the same files as Megatron's own strategy, with torch's writer in this process.
+    """Writes the same files as Megatron's own strategy, with torch's writer in this process, when `write` is called.
 
     Megatron's forks a process for each file and starts a manager process by re-importing the main program. Inside a Ray
     actor with running threads a fork may hang; without psutil its writers vanish and leave a folder that cannot be
     loaded; and it takes seconds for a small model.
     """
 
-    def __init__(self, provide: Provide | None = None) -> None:
-        """`provide` gives what a tensor of the state must hold, when it is written; None = what it holds."""
+    def __init__(self, provide: Provide | None = None, copy: bool = False) -> None:
+        """
+        Args:
+            provide: gives what a tensor of the state must hold, when it is written; None = what it holds.
+            copy: keep this moment's values in host memory; the model may then change before they are written.
+        """
         super().__init__("torch_dist", 1)
-        self._provide = provide
+        self._provide, self._copy = provide, copy
 
     def save(self, sharded_state_dict: ShardedStateDict, checkpoint_dir: str | Path) -> None:
-        """Write this rank's shards; called by ``dist_checkpointing.save`` on every rank."""
+        """Take this rank's shards; called by ``dist_checkpointing.save`` on every rank."""
         renamed, _, _ = _replace_state_dict_keys_with_sharded_keys(sharded_state_dict, True)
+        if self._copy:
+            for one in (one for parts in renamed.values() for one in parts if isinstance(one, ShardedTensor)):
+                one.data = one.data.detach().to("cpu", copy=True)
+        self._state, self._folder = mcore_to_pyt_state_dict(renamed, False), checkpoint_dir
+
+    def write(self, group: dist.ProcessGroup | None = None) -> None:
+        """Write the shards. Every rank of `group` (None = all) calls it; the first returns when all have written.
+
+        Raises:
+            CheckpointException: on every rank, when one cannot write.
+        """
         torch_checkpoint.save(
-            mcore_to_pyt_state_dict(renamed, False),
-            storage_writer=torch_checkpoint.FileSystemWriter(checkpoint_dir),
+            self._state,
+            storage_writer=torch_checkpoint.FileSystemWriter(self._folder),
             planner=_Planner(self._provide),
+            process_group=group,
         )
 
     @property

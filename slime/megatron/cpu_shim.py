@@ -10,7 +10,9 @@ Applied with ``--device cpu`` alone. Nothing here changes arithmetic.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
+import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -112,6 +114,23 @@ def _clip_grad_by_total_norm(
                 parameter.grad.mul_(coefficient)
 
 
+def _named_as_cuda(build: Callable[..., Any]) -> Callable[..., Any]:
+    """The distributed optimizer's sorting of parameters by dtype, which it reads from names of CUDA types alone."""
+
+    @functools.wraps(build)
+    def build_groups(cls: type, ranges: Any, buffers: Any, groups: list[dict[str, Any]], config: Any) -> Any:
+        parameters = [parameter for group in groups for parameter in group["params"]]
+        for parameter in parameters:
+            parameter.type = functools.partial(str, parameter.type().replace("torch.", "torch.cuda."))
+        try:
+            return build(cls, ranges, buffers, groups, config)
+        finally:
+            for parameter in parameters:
+                del parameter.type
+
+    return build_groups
+
+
 def _own_angles(angles: Tensor, axis: int, group: Any) -> Tensor:
     """Rotary angles of this context-parallel rank; Megatron's sends the indices to a GPU."""
     size, rank = group.size(), group.rank()
@@ -138,6 +157,7 @@ def apply() -> None:
     _check_version()
     from megatron.core.models.common.embeddings import yarn_rotary_pos_embedding as yarn_module
     from megatron.core.optimizer import optimizer as optimizer_module
+    from megatron.core.optimizer.distrib_optimizer import DistributedOptimizer
     from megatron.core.tensor_parallel import random as random_module
     from megatron.core.transformer.moe import token_dispatcher
 
@@ -153,3 +173,6 @@ def apply() -> None:
     # gloo takes split sizes as numbers, not as tensors.
     token_dispatcher.__dict__["maybe_move_tensor_to_cpu"] = _counts_as_numbers
     optimizer_module.__dict__["clip_grad_by_total_norm_fp32"] = _clip_grad_by_total_norm
+    name = "_build_model_and_main_param_groups"
+    sort = inspect.unwrap(DistributedOptimizer.__dict__[name].__func__)  # not patched twice
+    setattr(DistributedOptimizer, name, classmethod(_named_as_cuda(sort)))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from slime.config import Config
 from slime.megatron.checkpoint import TrainState, load_checkpoint, save_checkpoint
+from slime.megatron.checkpoint_writer import CheckpointWriter
 from slime.megatron.forward import Scorable, read_responses
 from slime.megatron.log_probs import token_values
 from slime.megatron.model import build_model, load_hf_weights
@@ -84,8 +85,9 @@ class Critic:
         self._model.share_embeddings_and_output_weights = False
 
     def _build_optimizer(self) -> None:
-        wrapped = wrap_model(self._model)
-        optimizer, scheduler = build_optimizer(wrapped, critic_optimizer_settings(self.config), self.dtype)
+        settings = critic_optimizer_settings(self.config)
+        wrapped = wrap_model(self._model, settings)
+        optimizer, scheduler = build_optimizer(wrapped, settings, self.dtype)
         self._state = TrainState(optimizer, scheduler)
         evaluate = partial(evaluate_values, settings=objective_settings(self.config))
         self._runner = StepRunner(wrapped, optimizer, scheduler, evaluate)
@@ -102,9 +104,9 @@ class Critic:
         """
         return self._runner.run(batches)[0]
 
-    def save(self, folder: Path, step: int) -> Path:
+    def save(self, folder: Path, step: int, writer: CheckpointWriter) -> Path:
         """Write a checkpoint below the run's folder for checkpoints; `load` finds it by its step."""
-        return save_checkpoint(folder / FOLDER, step, self._model, self._state)
+        return save_checkpoint(folder / FOLDER, step, self._model, self._state, writer=writer)
 
 
 def _has_value_head(source: Path) -> bool:

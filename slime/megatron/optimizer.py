@@ -24,11 +24,20 @@ class OptimizerSettings:
     adam_beta2: float = 0.999
     adam_eps: float = 1e-8
     clip_grad: float = 1.0
+    use_distributed_optimizer: bool = False
 
 
-def wrap_model(model: Model) -> list[DistributedDataParallel]:
-    """The parts of `model` on this rank; after the last micro-batch gradients are averaged over data-parallel ranks."""
-    options = DistributedDataParallelConfig(grad_reduce_in_fp32=True, overlap_grad_reduce=False)
+def wrap_model(model: Model, settings: OptimizerSettings) -> list[DistributedDataParallel]:
+    """The parts of `model` on this rank; after the last micro-batch gradients are averaged over data-parallel ranks.
+
+    They are added up in float32. For the distributed optimizer each rank receives the averages of its own share of the
+    weights alone.
+    """
+    options = DistributedDataParallelConfig(
+        grad_reduce_in_fp32=True,
+        overlap_grad_reduce=False,
+        use_distributed_optimizer=settings.use_distributed_optimizer,
+    )
     return [DistributedDataParallel(config=model.config, ddp_config=options, module=part) for part in parts_of(model)]
 
 
@@ -50,6 +59,7 @@ def build_optimizer(
             adam_beta2=settings.adam_beta2,
             adam_eps=settings.adam_eps,
             clip_grad=settings.clip_grad,
+            use_distributed_optimizer=settings.use_distributed_optimizer,
             bf16=dtype is torch.bfloat16,
             params_dtype=dtype,
         ),
@@ -72,8 +82,3 @@ def build_optimizer(
         override_opt_param_scheduler=True,
     )
     return optimizer, scheduler
-
-
-def has_stepped(optimizer: MegatronOptimizer) -> bool:
-    """Whether the optimizer has moments: it gets them with its first step."""
-    return any(part.optimizer.state for part in getattr(optimizer, "chained_optimizers", [optimizer]))

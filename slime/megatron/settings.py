@@ -49,7 +49,7 @@ def parallel_settings(config: Config, layers: int) -> ParallelSettings:
 
 
 def optimizer_settings(config: Config) -> OptimizerSettings:
-    """Adam's numbers: --lr, --lr-warmup-iters, --weight-decay, --adam-*, --clip-grad."""
+    """--lr, --lr-warmup-iters, --weight-decay, --adam-*, --clip-grad, --use-distributed-optimizer."""
     return OptimizerSettings(
         lr=config.lr,
         lr_warmup_iters=config.lr_warmup_iters,
@@ -58,6 +58,7 @@ def optimizer_settings(config: Config) -> OptimizerSettings:
         adam_beta2=config.adam_beta2,
         adam_eps=config.adam_eps,
         clip_grad=config.clip_grad,
+        use_distributed_optimizer=config.use_distributed_optimizer,
     )
 
 

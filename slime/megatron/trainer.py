@@ -20,6 +20,8 @@ from slime.data.train_batch import TrainBatch, TrainStep
 from slime.megatron import process
 from slime.megatron.batch_checks import check_batch
 from slime.megatron.checkpoint import LoadedState, TrainState, load_checkpoint, save_checkpoint, save_release
+from slime.megatron.checkpoint_writer import CheckpointWriter
+from slime.megatron.critic import FOLDER as CRITIC_FOLDER
 from slime.megatron.critic import Critic
 from slime.megatron.estimate import ForwardPasses, estimate
 from slime.megatron.forward import Mark, Scorable, read_responses
@@ -101,8 +103,9 @@ class MegatronTrainer:
             )
             self._replay = routing_replay(config, self.model_config, [self._model])
             self._copies = WeightCopies(self._model)
-            self._wrapped = wrap_model(self._model)
+            self._wrapped = wrap_model(self._model, optimizer_settings(config))
             self._build_optimizer()
+            self._writer = CheckpointWriter(config.async_save, config.keep_last)
             self._critic = Critic(config, trunk, self.device, self.dtype) if self._needs.values else None
             undo.pop_all()
 
@@ -291,23 +294,37 @@ class MegatronTrainer:
             data_cursor: JSON values; `load` returns them.
 
         Raises:
-            CheckpointError: no --save, or it cannot be written. Earlier checkpoints stay valid.
+        With --async-save it is begun, and becomes visible when it is whole; the last round's is waited for.
+
+            CheckpointError: no --save, or it or the one before cannot be written. Earlier checkpoints stay valid.
         """
         if self.config.save is None:
             raise CheckpointError("this run has no --save; name a folder for checkpoints.")
         folder = Path(self.config.save)
         if self._critic is not None:
             # First: a kill between the two leaves the policy's earlier checkpoint, whose critic is still there.
-            self._critic.save(folder, step)
+            self._critic.save(folder, step, self._writer)
         interval = self.config.ref_update_interval
+        self._writer.wait()
         if self._needs.ref and interval and step + 1 >= interval:
             with self._copies.swapped_in(REFERENCE):
-                save_release(reference_folder(folder, step), self._model, {"reference": step})
-        return save_checkpoint(folder, step, self._model, self._state, data_cursor)
+                save_release(reference_folder(folder, step), self._model, {"reference": step}, writer=self._writer)
+        saved = save_checkpoint(folder, step, self._model, self._state, data_cursor, self._writer)
+        self._writer.prune((folder, folder / CRITIC_FOLDER, reference_folder(folder, step).parent), step)
+        if step + 1 == self.config.num_rollout:
+            self._writer.wait()
+        return saved
 
     def close(self) -> None:
-        """Leave the process group; the trainer cannot be used afterwards."""
-        process.stop()
+        """Finish what is being saved and leave the process group; the trainer cannot be used afterwards.
+
+        Raises:
+            CheckpointError: it cannot be written. Earlier checkpoints stay valid.
+        """
+        try:
+            self._writer.close()
+        finally:
+            process.stop()
 
     def _sum_over_ranks(self, values: Tensor) -> Tensor:
         total = values.to(self.device, torch.float64)

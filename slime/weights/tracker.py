@@ -13,6 +13,19 @@ class CheckpointError(RuntimeError):
     """A Megatron checkpoint cannot be written or read; the message says which file and what to do."""
 
 
+def step_folder(root: Path, step: int) -> Path:
+    """Where the checkpoint of `step` stands."""
+    return root / f"iter_{step:07d}"
+
+
+def step_of(folder: Path) -> int | None:
+    """The step that the name of a checkpoint's folder says; None for any other name."""
+    prefix, _, digits = folder.name.partition("_")
+    if prefix != "iter" or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits) if step_folder(folder.parent, int(digits)) == folder else None
+
+
 def read_tracker(root: Path) -> int | str | None:
     """The step that the tracker names, ``"release"``, or None without a tracker.
 
@@ -37,7 +50,7 @@ def checkpoint_folder(root: Path, step: int | None = None) -> Path:
         CheckpointError: there is no tracker, or the folder that it names is missing.
     """
     if step is not None:
-        chosen = root / f"iter_{step:07d}"
+        chosen = step_folder(root, step)
         if not chosen.is_dir():
             raise CheckpointError(
                 f"{chosen} is missing; the run that is resumed has no checkpoint of step {step} there."
@@ -49,7 +62,7 @@ def checkpoint_folder(root: Path, step: int | None = None) -> Path:
             f"{root} holds no Megatron checkpoint ({TRACKER_NAME} is missing). "
             "`slime convert hf-to-megatron` makes one from a Hugging Face checkpoint."
         )
-    folder = root / (RELEASE if latest == RELEASE else f"iter_{latest:07d}")
+    folder = root / RELEASE if isinstance(latest, str) else step_folder(root, latest)
     if not folder.is_dir():
         present = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
         raise CheckpointError(

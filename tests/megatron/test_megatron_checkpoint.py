@@ -79,19 +79,22 @@ import os, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
 from megatron_cases import make_config, make_batch, make_sequences
-from slime.megatron import checkpoint
+from slime.megatron import checkpoint_files, checkpoint_writer
 from slime.megatron.trainer import MegatronTrainer
 trainer = MegatronTrainer(make_config(Path({hf!r}), save={save!r}, load={save!r}, save_interval=1))
 trainer.load()
 trainer.train(make_batch(make_sequences(8, 0)))
 trainer.save(0, {{"offset": 8}})
 trainer.train(make_batch(make_sequences(8, 1)))
-checkpoint.{victim} = lambda *args, **options: os._exit(9)
+{victim} = lambda *args, **options: os._exit(9)
 trainer.save(1, {{"offset": 16}})
 """
 
 
-@pytest.mark.parametrize("victim", ["dist_checkpointing.save", "_publish", "_write_tracker"])
+@pytest.mark.parametrize(
+    "victim",
+    ["checkpoint_writer.dist_checkpointing.save", "checkpoint_writer.publish", "checkpoint_files._write_tracker"],
+)
 def test_a_kill_leaves_the_previous_checkpoint_valid(
     make_trainer: Make, tmp_path: Path, hf_folder: Path, victim: str
 ) -> None:

@@ -41,7 +41,19 @@ class CheckpointFlags:
         "同时导出 Hugging Face 权重，路径可含 {rollout_id}",
         "also export Hugging Face weights; the path may contain {rollout_id}",
     )
-    async_save: bool = planned(False, "后台保存", "save in the background", source="megatron")
+    async_save: bool = flag(
+        False,
+        "在后台写 checkpoint，训练不停",
+        "write checkpoints in the background while training goes on",
+        source="megatron",
+    )
+    keep_last: int | None = flag(
+        None,
+        "--save 里只留最近这么多个 checkpoint，默认全部保留",
+        "how many of the latest checkpoints stay in --save; by default all",
+        minimum=1,
+        source="own",
+    )
     no_save_optim: bool = planned(False, "不保存优化器状态", "do not save the optimizer", source="megatron")
     no_load_optim: bool = planned(False, "不恢复优化器状态", "do not load the optimizer", source="megatron")
     no_load_rng: bool = planned(False, "不恢复随机数状态", "do not load the random state", source="megatron")

@@ -159,7 +159,12 @@ class OptimizerFlags:
         choices=("fp32", "fp16", "bf16", "fp8"),
         source="megatron",
     )
-    use_distributed_optimizer: bool = planned(False, "分布式优化器", "distributed optimizer", source="megatron")
+    use_distributed_optimizer: bool = flag(
+        False,
+        "数据并行的各进程分摊优化器状态",
+        "data-parallel ranks share the optimizer's state among themselves",
+        source="megatron",
+    )
     use_stateless_adam: bool = planned(False, "不保存矩的 Adam", "Adam that keeps no moments")
     reset_optimizer_states: bool = planned(False, "每轮清空优化器状态", "clear the optimizer after each round")
 
