@@ -136,6 +136,8 @@ def unknown(name: str, origin: str) -> Problem:
         return Problem("cfg", f"{where}{name} is set by the runtime", REFUSED[name], (name,))
     if name == "--":
         return Problem("cfg", f"{where}a bare -- is not understood: every value belongs to a flag")
+    if name == "--config" and where:
+        return Problem("cfg", f"{where}a configuration file cannot name another", "give --config once for each file")
     other = _other_name(name)
     if other is not None:
         return Problem("cfg", f"{where}{name} is called {other} here", f"write {other}", (name,))

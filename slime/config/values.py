@@ -77,14 +77,14 @@ def _from_text(one: Flag, text: str) -> Any:
             raise ValueError
         return int(text) if one.type is int else float(text)
     except ValueError:
-        raise ValueProblem(f"{one.name} {text!r}: not {one.range_text()}") from None
+        raise ValueProblem(f"{one.name} {text!r}: must be {one.range_text()}") from None
 
 
 def _from_item(one: Flag, data: Any) -> Any:
     """One value of a YAML or JSON file: its type must be the flag's, so ``yes`` is not 1 and ``"8"`` is not 8."""
     if one.type is dict:
         if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-            raise ValueProblem(f"{one.name} {data!r}: not a JSON object")
+            raise ValueProblem(f"{one.name} {data!r}: must be a JSON object")
         return data
     if one.type is bool and isinstance(data, bool):
         return data
@@ -94,7 +94,7 @@ def _from_item(one: Flag, data: Any) -> Any:
         try:
             return float(data)
         except OverflowError:
-            raise ValueProblem(f"{one.name} {data!r}: not {one.range_text()}") from None
+            raise ValueProblem(f"{one.name} {data!r}: must be {one.range_text()}") from None
     if one.type is float and isinstance(data, str):
         return _from_text(one, data)  # a quoted number
     if one.type is str and isinstance(data, str):
@@ -105,7 +105,7 @@ def _from_item(one: Flag, data: Any) -> Any:
 
 def _checked(one: Flag, value: Any) -> Any:
     if one.choices is not None and value_text(value) not in one.choices:
-        raise ValueProblem(f"{one.name} {value_text(value)}: not {one.range_text()}")
+        raise ValueProblem(f"{one.name} {value_text(value)}: must be {one.range_text()}")
     if one.type in (int, float):
         _check_limits(one, value)
     return value
@@ -119,6 +119,6 @@ def _check_limits(one: Flag, value: float) -> None:
         or (one.above is not None and value <= one.above)
     )
     if bad:
-        raise ValueProblem(f"{one.name} {value}: not {one.range_text()}")
+        raise ValueProblem(f"{one.name} {value}: must be {one.range_text()}")
     if isinstance(value, int) and abs(value) > MAX_INTEGER:
         raise ValueProblem(f"{one.name} {value}: the largest integer that a flag takes is {MAX_INTEGER}")

@@ -51,6 +51,9 @@ MESSAGES: dict[str, Text] = {
         "{finding} 在这个状态下没有名为 {repair} 的可用修复。",
         "{finding} offers no repair named {repair} in this state.",
     ),
+    "file_empty": Text(
+        "一个选择也没有；至少写出模型，例如 model: tiny", "holds no choices; name at least a model, e.g. model: tiny"
+    ),
     "no_file": Text("读不到：{why}", "cannot be read: {why}"),
     "is_file": Text("是一个文件；请指定一个文件夹", "is a file; name a folder"),
     "changed": Text(

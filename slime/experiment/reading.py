@@ -60,7 +60,7 @@ class Choices:
 
 
 def read_choices(source: Path) -> Choices:
-    """Read a file. Raises ``InputError`` when it is absent, too large, no UTF-8 or no YAML/JSON."""
+    """Read a file. Raises ``InputError`` when it is absent, too large, no UTF-8, no YAML/JSON, or empty."""
     name = str(source)
     try:
         with source.open("rb") as file:
@@ -70,9 +70,18 @@ def read_choices(source: Path) -> Choices:
     if len(content) > MAXIMUM_BYTES:
         raise InputError(fill(MESSAGES["file_large"], {"maximum": MAXIMUM_BYTES}), name)
     try:
-        return read_text(content.decode("utf-8-sig"), name)
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(fill(MESSAGES["not_utf8"], {"position": error.start}), name) from None
+    if source.suffix == ".json":
+        try:
+            read_json(text)  # which names what is wrong as JSON; YAML would take some of it and mislead about the rest
+        except LoadError as error:
+            raise InputError(error.reason, name) from None
+    found = read_text(text, name)
+    if found.raw == {}:
+        raise InputError(MESSAGES["file_empty"], name)
+    return found
 
 
 def read_text(text: str, name: str) -> Choices:

@@ -91,6 +91,8 @@ def _import(hook: Hook, path: str, module_name: str) -> ModuleType:
         if module_name == missing or module_name.startswith(missing + "."):
             raise refuse(hook, path, _absent(module_name, missing)) from error
         raise refuse(hook, path, f"{module_name} imports {missing!r}, which is not installed.") from error
+    except SyntaxError as error:
+        raise refuse(hook, path, f"{error.filename}:{error.lineno} is not Python: {error.msg}.") from error
     except (Exception, SystemExit) as error:  # whatever a user's module does while it is imported
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise refuse(

@@ -74,5 +74,5 @@ def test_a_misspelt_argument_is_answered_with_the_nearest() -> None:
 
 
 def test_a_choice_that_the_server_lacks_is_refused() -> None:
-    with pytest.raises(ConfigError, match="--sglang-schedule-policy newest: not one of lpm, random, fcfs"):
+    with pytest.raises(ConfigError, match="--sglang-schedule-policy newest: must be one of lpm, random, fcfs"):
         parse_args(["--sglang-schedule-policy", "newest"])

@@ -152,9 +152,21 @@ def test_old_exports_are_read_and_retired_keys_noted(tmp_path: Path, capsys: pyt
     assert "experiment.json:5: " in capsys.readouterr().err
 
 
-def test_an_empty_file_is_the_default_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(_write(tmp_path, "")), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["choices"]["model"] == "glm-4.7-flash"
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.yaml", "", "holds no choices; name at least a model"),
+        ("a.yaml", "# later\n", "holds no choices; name at least a model"),
+        ("a.json", "{}", "holds no choices; name at least a model"),
+        ("a.json", '{"model": "tiny",}', "Line 1 is no JSON"),  # YAML would take it
+    ],
+)
+def test_a_file_without_choices_or_of_bad_json_is_refused(
+    name: str, text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty file is a mistake, not the default experiment."""
+    assert main(["check", str(_write(tmp_path, text, name))]) == 2
+    assert says in capsys.readouterr().err
 
 
 def test_json_output_carries_findings_lines_and_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -305,6 +305,9 @@ def test_the_command_checks_and_lists(write: Write, tmp_path: Path) -> None:
     ):
         done = slime(tmp_path, *words)
         assert (done.returncode, message in done.stderr) == (status, True), done.stderr
+    broken = write("def f(:\n")
+    done = slime(tmp_path, "check", "--custom-rm-path", f"{broken}:f")
+    assert f"{broken}.py:1 is not Python: invalid syntax" in done.stderr
     done = slime(tmp_path, "list", "--json")
     assert [one["name"] for one in json.loads(done.stdout)] == [hook.name for hook in HOOKS]
 
