@@ -129,8 +129,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.fill_(1.0) if "norm" in name else parameter.normal_(0.0, 0.02)
-    wrapped = wrap_model(model)
-    optimizer, scheduler = build_optimizer(wrapped, OptimizerSettings(lr=1e-6), dtype)
+    adam = OptimizerSettings(lr=1e-6)
+    wrapped = wrap_model(model, adam)
+    optimizer, scheduler = build_optimizer(wrapped, adam, dtype)
     settings = ObjectiveSettings(PolicyOptions())
     evaluate = partial(evaluate_policy, settings=settings)
     runner = StepRunner(wrapped, optimizer, scheduler, evaluate)

@@ -290,22 +290,22 @@ class MegatronTrainer:
     def save(self, step: int, data_cursor: Mapping[str, Any] | None = None) -> Path:
         """Write a checkpoint after round `step` into --save; returns its folder.
 
+        With --async-save it is begun, and becomes visible when it is whole; the last round's is waited for.
+
         Args:
             data_cursor: JSON values; `load` returns them.
 
         Raises:
-        With --async-save it is begun, and becomes visible when it is whole; the last round's is waited for.
-
             CheckpointError: no --save, or it or the one before cannot be written. Earlier checkpoints stay valid.
         """
         if self.config.save is None:
             raise CheckpointError("this run has no --save; name a folder for checkpoints.")
         folder = Path(self.config.save)
+        self._writer.wait()
         if self._critic is not None:
             # First: a kill between the two leaves the policy's earlier checkpoint, whose critic is still there.
             self._critic.save(folder, step, self._writer)
         interval = self.config.ref_update_interval
-        self._writer.wait()
         if self._needs.ref and interval and step + 1 >= interval:
             with self._copies.swapped_in(REFERENCE):
                 save_release(reference_folder(folder, step), self._model, {"reference": step}, writer=self._writer)
