@@ -12,7 +12,7 @@ from torch import Tensor
 from slime.algorithms.objective import Corrected, CustomCorrection, PolicyTokens
 from slime.algorithms.reduction import weights_of
 from slime.config import Config
-from slime.config.groups.algorithm import DR_GRPO_NAMES, ICEPOP_NAMES, MIS_NAMES
+from slime.config.groups.algorithm import OWN_FUNCTIONS
 from slime.data.train_batch import TrainBatch, TrainSequence
 from slime.rollout.hook_call import HookFunction
 from slime.rollout.hook_results import ResultError, nothing
@@ -47,13 +47,15 @@ def load_custom(config: Config) -> CustomFunctions:
         HookError: one cannot be loaded; when called, it breaks its contract.
     """
 
-    def load(name: str, path: str | None, built_in: Sequence[str] = ()) -> HookFunction | None:
-        return None if path is None or path in built_in else HookFunction(BY_NAME[name], path, config.hook_timeout)
+    def load(name: str) -> HookFunction | None:
+        hook = BY_NAME[name]
+        path: str | None = getattr(config, hook.field)
+        if path is None or path in OWN_FUNCTIONS.get(hook.field, ()):
+            return None
+        return HookFunction(hook, path, config.hook_timeout)
 
-    advantage = load("custom-advantage", config.custom_advantage_function_path)
-    correction = load("custom-tis", config.custom_tis_function_path, (*ICEPOP_NAMES, *MIS_NAMES))
-    reducer = load("custom-pg-loss-reducer", config.custom_pg_loss_reducer_function_path, DR_GRPO_NAMES)
-    loss = load("custom-loss", config.custom_loss_function_path if config.loss_type == "custom_loss" else None)
+    advantage, correction, reducer = load("custom-advantage"), load("custom-tis"), load("custom-pg-loss-reducer")
+    loss = load("custom-loss") if config.loss_type == "custom_loss" else None
     return CustomFunctions(
         None if advantage is None else _advantages(advantage, config),
         None if correction is None else _correction(correction, config),

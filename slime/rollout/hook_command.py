@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slime.config import REGISTRY, Config
+from slime.config.groups.algorithm import names_own_function
 from slime.rollout.errors import RolloutError, SetupError
 from slime.rollout.hook import Hook
 from slime.rollout.hook_call import HookFunction
@@ -133,6 +134,9 @@ def _try_all(trial: Trial, wanted: list[tuple[Hook, str]], timeout: float) -> in
     failed = 0
     for hook, path in wanted:
         print(f"try {hook.flag} {path}", file=sys.stderr, flush=True)
+        if names_own_function(REGISTRY.by_field(hook.field), path):
+            print(f"ok  {hook.flag} {path}: the runtime's own, there is nothing to try")
+            continue
         try:
             print(f"ok  {hook.flag} {path}: {trial.run(HookFunction(hook, path, timeout))}")
         except (SetupError, RolloutError, ValueError) as error:

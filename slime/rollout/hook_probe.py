@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from slime.config import REGISTRY, Config
+from slime.config.groups.algorithm import names_own_function
 from slime.rollout.errors import RolloutError
 from slime.rollout.filters import decision
 from slime.rollout.hook import Hook
@@ -62,9 +63,7 @@ def given(config: Config) -> list[tuple[Hook, str]]:
         if hook.name == unused or value is None or value == flag.default:
             continue
         paths = [value] if isinstance(value, str) else list(value)
-        # Names that stand for the runtime's own functions, made or planned, are compared and never imported.
-        own = (*(flag.only or ()), *(flag.not_yet or ()))
-        found += [(hook, path) for path in paths if path not in own]
+        found += [(hook, path) for path in paths if not names_own_function(flag, path)]
     return found
 
 

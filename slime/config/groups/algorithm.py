@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slime.config.flags import MAX_SEED, NEWER_SLIME, flag, planned
+from slime.config.flags import MAX_SEED, NEWER_SLIME, Flag, flag, planned
 
 # The name of IcePop in shells, and the earlier name that existing shells carry. They are compared, not imported.
 ICEPOP = "slime.algorithms.corrections.icepop"
@@ -13,7 +13,17 @@ MIS = "slime.algorithms.mismatch.mismatch_weights"
 MIS_NAMES = (MIS, "examples.train_infer_mismatch_helper.mis.compute_mis_weights_with_cp")
 DR_GRPO = "slime.algorithms.reduction.constant_length_weights"
 DR_GRPO_NAMES = (DR_GRPO, "examples.DrGRPO.custom_reducer.get_pg_loss_reducer")
+OWN_FUNCTIONS = {
+    "custom_tis_function_path": (*ICEPOP_NAMES, *MIS_NAMES),
+    "custom_pg_loss_reducer_function_path": DR_GRPO_NAMES,
+}
+"""Field -> names that stand for the runtime's own functions where a function of the user's may stand."""
 LEVELS = ("token", "sequence", "geometric")
+
+
+def names_own_function(flag: Flag, path: str) -> bool:
+    """Whether a flag's value stands for one of the runtime's own functions: compared, never imported as a hook."""
+    return path in (*OWN_FUNCTIONS.get(flag.field, ()), *(flag.only or ()), *flag.not_yet)
 
 
 @dataclass(frozen=True)

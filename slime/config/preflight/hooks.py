@@ -13,6 +13,7 @@ from typing import Any
 
 from slime.config.config import REGISTRY, Config
 from slime.config.flags import Text
+from slime.config.groups.algorithm import names_own_function
 from slime.config.preflight.grading import gold_response, graders_of
 from slime.config.preflight.inputs import Inputs
 from slime.config.preflight.template import TemplateProblem
@@ -49,7 +50,7 @@ def has_hooks(config: Config) -> bool:
         value = getattr(config, flag.field)
         if not flag.field.endswith("_path") or value is None or value == flag.default:
             continue
-        if not isinstance(value, str) or value not in (*(flag.only or ()), *(flag.not_yet or ())):
+        if not isinstance(value, str) or not names_own_function(flag, value):
             return True
     return False
 
