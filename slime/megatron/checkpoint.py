@@ -151,7 +151,12 @@ def load_checkpoint(root: Path, model: GPTModel, state: TrainState | None, step:
             content that could run code when it is unpickled.
     """
     folder = checkpoint_folder(root, step)
-    read_index(folder)  # torch reads it again, with the power to run code
+    index = read_index(folder)  # torch reads it again, with the power to run code
+    if model.config.mtp_num_layers and not any(name.startswith("mtp.") for name in index.state_dict_metadata):
+        raise CheckpointError(
+            f"{folder} has no MTP layers, and --mtp-num-layers is {model.config.mtp_num_layers}; convert it again with "
+            "`slime convert hf-to-megatron --mtp-num-layers`."
+        )
     described = read_description(folder)
     if "step" not in described:
         state = None
@@ -199,7 +204,9 @@ def _read_sharded(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
         raise CheckpointError(f"{folder} cannot be loaded into this model: {error}.") from error
     # A run without the optimizer leaves its tensors unread.
     surplus = {key for key in surplus if "optimizer" in content or not key.startswith("optimizer.")}
-    surplus = {key for key in surplus if not key.startswith(("rng_state", "optimizer.state.common_step"))}
+    # A run that does not train MTP layers leaves theirs unread.
+    unread = ("rng_state", "optimizer.state.common_step", "mtp.")
+    surplus = {key for key in surplus if not key.startswith(unread)}
     if missing or surplus:
         raise CheckpointError(
             f"{folder} holds another model: missing in the checkpoint {sorted(missing)[:8]}, not in the model "

@@ -61,6 +61,13 @@ def add_parser(subparsers: Subparsers) -> None:
     to_megatron.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the processes meet (cpu)")
     for flag, (field, text) in _SIZES.items():
         to_megatron.add_argument(flag, type=quantise_command.positive, dest=field, metavar="N", help=text)
+    to_megatron.add_argument(
+        "--mtp-num-layers",
+        type=quantise_command.positive,
+        default=0,
+        metavar="N",
+        help="MTP layers that a run with this flag trains (none; the other direction sees what a checkpoint has)",
+    )
     quantise_command.add_directions(directions)
 
 
@@ -97,7 +104,7 @@ def _megatron(args: argparse.Namespace) -> int:
 
     try:
         if args.direction == "hf-to-megatron":
-            hf_to_megatron(args.hf_checkpoint, args.save, _layout(args), args.force, _report)
+            hf_to_megatron(args.hf_checkpoint, args.save, _layout(args), args.force, _report, args.mtp_num_layers)
         else:
             shard_bytes = args.max_shard_gib * 2**30
             megatron_to_hf(args.hf_checkpoint, args.load, args.save, shard_bytes, args.force, _report)

@@ -11,13 +11,16 @@ from slime.weights.fingerprint import fingerprint
 from slime.weights.hf_config import read_config
 from slime.weights.hf_io import HFCheckpoint
 from slime.weights.launch import ConversionError, Layout, empty_model
+from slime.weights.mtp import with_mtp
 from slime.weights.names import check_hf_tensors
 from slime.weights.tracker import RELEASE, read_tracker
 
 Report = Callable[[str], None]
 
 
-def hf_to_megatron(hf_checkpoint: Path, save: Path, layout: Layout, force: bool, report: Report) -> None:
+def hf_to_megatron(
+    hf_checkpoint: Path, save: Path, layout: Layout, force: bool, report: Report, mtp_layers: int = 0
+) -> None:
     """Write ``<save>/release`` and the tracker file from a Hugging Face checkpoint; the stored dtype is kept.
 
     Under torchrun every process calls it and writes its part. Tensors are read when they are written: memory holds a
@@ -27,6 +30,7 @@ def hf_to_megatron(hf_checkpoint: Path, save: Path, layout: Layout, force: bool,
 
     Args:
         force: replace weights that were converted from something else.
+        mtp_layers: that a run is to train; without them the checkpoint's are left out.
 
     Raises:
         HFConfigError: a family that is not supported (the message lists those that are), or a broken config.json.
@@ -40,10 +44,10 @@ def hf_to_megatron(hf_checkpoint: Path, save: Path, layout: Layout, force: bool,
             f"--save {save} is a Hugging Face checkpoint (it has config.json); Megatron's files need a folder of their "
             "own."
         )
-    config = read_config(hf_checkpoint)
+    config = with_mtp(read_config(hf_checkpoint), mtp_layers, str(hf_checkpoint / "config.json"))
     checkpoint = HFCheckpoint(hf_checkpoint)
     check_hf_tensors(checkpoint.shapes, config, str(hf_checkpoint))
-    source = fingerprint(hf_checkpoint)
+    source = fingerprint(hf_checkpoint) | ({"mtp_num_layers": mtp_layers} if mtp_layers else {})
     if _converted_already(save, source, force):
         report(f"{save / RELEASE}: complete, made from these files; left as it is.")
         return

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -18,9 +18,10 @@ from slime.weights.hf_config import HFModelConfig, read_config
 from slime.weights.hf_io import HFCheckpoint, copy_companions
 from slime.weights.launch import Layout, empty_model
 from slime.weights.layouts import Rule, split
+from slime.weights.mtp import repeated_tensors, with_mtp
 from slime.weights.names import check_hf_tensors, untrained_names
-from slime.weights.shards import Shard, split_shards
-from slime.weights.staging import Report, Stage, close_shards, unfinished
+from slime.weights.shards import Shard, split_shards, write_index
+from slime.weights.staging import Report, Stage, unfinished
 from slime.weights.tables import rules
 from slime.weights.tracker import checkpoint_folder
 
@@ -49,7 +50,7 @@ def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, shard_bytes: int
     """Write the latest checkpoint of `load` as a Hugging Face checkpoint `save`.
 
     Under torchrun the processes share the shards. Parameters are read when they are written: the memory of a process
-    holds one shard and one parameter, whatever the size of the model. Interrupted, it goes on with the shards that are
+    holds one shard and two copies of a parameter, whatever the size of the model. Interrupted, it goes on with the shards that are
     missing; done already from the same files, it says so and changes nothing.
 
     Args:
@@ -66,9 +67,9 @@ def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, shard_bytes: int
     """
     for name, source in (("--load", load), ("--hf-checkpoint", hf_checkpoint)):
         refuse_overlap(save, name, source)
-    config = read_config(hf_checkpoint)
     original = HFCheckpoint(hf_checkpoint)
     folder = checkpoint_folder(load)
+    config = with_mtp(read_config(hf_checkpoint), _stored_mtp(folder), str(hf_checkpoint / "config.json"))
     # Nothing is computed: a GPU would only have to hold the model.
     with empty_model(config, Layout("cpu", {"tensor": 1}).process(config)) as model:
         from slime.megatron.stored_weights import StoredWeights
@@ -82,7 +83,7 @@ def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, shard_bytes: int
             "original": fingerprint(hf_checkpoint),
             "shard_bytes": shard_bytes,
         }
-        stage = Stage(save, KIND, json.loads(json.dumps(made)), force)
+        stage = Stage(save, KIND, made, force)
         if stage.done(shards):
             report(f"{save}: complete, made from these files; left as it is.")
             return
@@ -106,7 +107,7 @@ def _write(stage: Stage, shards: Sequence[Shard[Weight]], reader: _Reader, repor
         _wait_for_all()
         if rank == 0:
             copy_companions(reader.original.folder, stage.folder)
-            close_shards(stage.folder, shards)
+            write_index(stage.folder, shards)
             check_hf_tensors(HFCheckpoint(stage.folder).shapes, reader.config, str(stage.folder))
     _wait_for_all()
 
@@ -130,6 +131,20 @@ class _Reader:
 
 
 def _weights(config: HFModelConfig, stored: StoredWeights, original: HFCheckpoint) -> list[Weight]:
-    trained = [Weight(rule, rule.names, stored.size(rule.megatron)) for rule in rules(config)]
-    carried = untrained_names(original.shapes, config)
-    return [*trained, *(Weight(None, (name,), original.size(name)) for name in carried)]
+    table = rules(config)
+    trained = [Weight(rule, rule.names, stored.size(rule.megatron)) for rule in table]
+    rule_of = {rule.names[0]: rule for rule in table}
+    for name in untrained_names(original.shapes, config):
+        source = repeated_tensors(config).get(name)
+        # A copy follows what it copies; what only has the name of one stays as it was.
+        follows = source is not None and torch.equal(original.read(name), original.read(source))
+        trained.append(Weight(rule_of[source] if follows and source else None, (name,), original.size(name)))
+    return trained
+
+
+def _stored_mtp(folder: Path) -> int:
+    """MTP layers that the run trained."""
+    from slime.megatron.checkpoint_index import read_index
+
+    names = read_index(folder).state_dict_metadata
+    return len({name.split(".")[2] for name in names if name.startswith("mtp.layers.")})

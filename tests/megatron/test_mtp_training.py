@@ -10,8 +10,15 @@ import pytest
 import torch
 from megatron_cases import make_batch, make_sequences
 from mtp_cases import Reference, make_with_mtp
+from safetensors.torch import load_file, save_file
 
 from slime.data.train_batch import TrainSequence
+from slime.weights.convert import hf_to_megatron
+from slime.weights.export import megatron_to_hf
+from slime.weights.hf_config import read_config
+from slime.weights.launch import Layout
+from slime.weights.mtp import repeated_tensors, with_mtp
+from slime.weights.tracker import CheckpointError
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer
@@ -70,3 +77,41 @@ def test_the_layer_learns_and_the_policy_does_not_notice(
     assert all(torch.equal(tensor, weights[name]) for name, tensor in again.named_hf_tensors())
     resumed = again.train(make_batch(sequences, 1, 4, round_id=4))
     assert resumed["mtp_loss"] < losses[-1]
+
+
+def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def test_conversion_there_and_back(folder: Path, make_trainer: Callable[..., MegatronTrainer], tmp_path: Path) -> None:
+    """The same bytes; after training, the copies of embedding and head that stand beside the layer follow them."""
+    for name, layers in (("with", 1), ("without", 0)):
+        hf_to_megatron(folder, tmp_path / name, Layout(), False, lambda line: None, layers)
+    back = tmp_path / "back"
+    megatron_to_hf(folder, tmp_path / "with", back, 2**30, False, lambda line: None)
+    assert (back / "model.safetensors").read_bytes() == saved_again(tensors_of(folder), tmp_path).read_bytes()
+
+    make_trainer(folder, ref_load=str(tmp_path / "with")).load()  # a run without MTP leaves the layer unread
+    with pytest.raises(CheckpointError, match="has no MTP layers, and --mtp-num-layers is 1"):
+        make_trainer(folder, **MTP, ref_load=str(tmp_path / "without")).load()
+    trainer = make_trainer(
+        folder, **MTP, lr_warmup_iters=1, ref_load=str(tmp_path / "with"), save=str(tmp_path / "run")
+    )
+    trainer.load()
+    trainer.train(make_batch(make_sequences(8), 1, 4))
+    trainer.save(0)
+    weights = {name: tensor.clone() for name, tensor in trainer.named_hf_tensors()}
+    trainer.close()
+    trained = tmp_path / "trained"
+    megatron_to_hf(folder, tmp_path / "run", trained, 2**30, False, lambda line: None)
+    found, copies = tensors_of(trained), repeated_tensors(with_mtp(read_config(folder), 1))
+    assert set(found) == set(weights) | set(copies)
+    assert all(torch.equal(found[name], tensor) for name, tensor in weights.items())
+    for copy, source in copies.items():
+        assert torch.equal(found[copy], weights[source]) and not torch.equal(found[copy], tensors_of(folder)[copy])
+
+
+def saved_again(tensors: dict[str, torch.Tensor], folder: Path) -> Path:
+    """Written as a conversion writes: safetensors orders by dtype and name alone."""
+    save_file(tensors, folder / "again.safetensors", metadata={"format": "pt"})
+    return folder / "again.safetensors"
