@@ -174,7 +174,8 @@ async def train(config: Config, setup: RolloutSetup) -> None:
                     with report.timed("save_model"):
                         await cluster.save(round_id, setup.source.state_dict())
                 with report.timed("update_weights"):
-                    await cluster.sync_weights()
+                    pushed = await cluster.sync_weights()
+                report.add(pushed.metrics, "perf/")
                 report.finish_round(round_id)
                 if due(config.eval_interval, round_id, config.num_rollout):
                     await held_out(round_id)

@@ -23,12 +23,13 @@ from slime.cluster.placement import ENGINE_SHARE, TRAINER_SHARE, place, plan_pla
 from slime.cluster.session import actor_environment
 from slime.cluster.supervision import Supervisor
 from slime.cluster.trainer_actor import Loaded, TrainerActor
-from slime.cluster.weight_sync import WeightSync
+from slime.cluster.weight_sync import Call, EngineLink, Pushed, WeightSync
 from slime.config import Config
 from slime.config.layout import train_rank
 from slime.data.sample import Sample
 from slime.data.train_batch import TrainBatch
 from slime.sglang.client import SGLangClient
+from slime.weights.transport import WeightUpdateError
 
 T = TypeVar("T")
 STOP_SECONDS = 30.0
@@ -61,7 +62,9 @@ class Cluster:
 
     async def __aenter__(self) -> Cluster:
         try:
-            self._group = place(self.plan, one_node=self.config.update_weight_transport != "disk")
+            self._group = place(
+                self.plan, one_node=self.config.colocate and self.config.update_weight_transport != "disk"
+            )
             self._engines = [self._engine(index) for index in range(len(self.plan.engines))]
             self._trainers = [self._trainer(rank) for rank in range(len(self.plan.trainers))]
             await self._start()
@@ -86,7 +89,21 @@ class Cluster:
         )
         self.loaded = loaded[0]
         self.client = SGLangClient(urls, self.config.sglang_server_concurrency)
-        self._sync = WeightSync(self.config, self._trainers, self.client.controls, self.start_round)
+        self._sync = WeightSync(self.config, *self._weight_ends(), self._endpoint, self.start_round)
+
+    def _weight_ends(self) -> tuple[list[Call], list[EngineLink]]:
+        """Both ends of a weight update: the trainer's ranks, and the engines with their hosts."""
+        per_engine = self.config.rollout_num_gpus_per_engine
+        engines = [
+            EngineLink(control, tuple(range(bundle, bundle + per_engine)), _caller(actor))
+            for control, bundle, actor in zip(self.client.controls, self.plan.engines, self._engines, strict=True)
+        ]
+        return [_caller(actor, "weights") for actor in self._trainers], engines
+
+    async def _endpoint(self, rank: int) -> tuple[str, int]:
+        """Address and a free port of a trainer's node."""
+        address, port = await self._trainers[rank].endpoint.remote()
+        return str(address), int(port)
 
     @property
     def start_round(self) -> int:
@@ -132,9 +149,19 @@ class Cluster:
         except RayActorError as error:
             raise RunFailedError(f"a process of the run could not be started or ended: {error}") from error
 
-    async def sync_weights(self) -> float:
-        """Push the trainer's weights to the engines; the seconds that it took. See `WeightSync.push`."""
-        return await self.supervise(self._sync.push())
+    async def sync_weights(self) -> Pushed:
+        """Push the trainer's weights to the engines. See `WeightSync.push`.
+
+        Raises:
+            RunFailedError: a process ended; when that broke the update off, the message says which engine holds what.
+            WeightUpdateError: the update failed otherwise.
+        """
+        try:
+            return await self.supervise(self._sync.push())
+        except RunFailedError as error:
+            if isinstance(error.__cause__, WeightUpdateError):
+                raise RunFailedError(f"{error}\n{error.__cause__}") from error
+            raise
 
     async def train(self, batches: Sequence[TrainBatch]) -> dict[str, float]:
         """Train one round, one batch per data-parallel rank; the metrics of rank 0, which speak for all ranks."""
@@ -155,6 +182,8 @@ class Cluster:
         """End every process of the run, in a bounded time."""
         await self._supervisor.close()
         if hasattr(self, "client"):
+            if hasattr(self, "_sync"):
+                await self._sync.close()
             await self.client.close()
         if self._engines or self._trainers:
             ends = [actor.stop.remote() for actor in self._engines] + [a.close.remote() for a in self._trainers]
@@ -166,6 +195,19 @@ class Cluster:
             remove_placement_group(self._group)
         if not self.config.save:
             _remove_if_empty(self.log_folder)
+
+
+def _caller(actor: ActorHandle, *before: str) -> Call:
+    """Calls a method of an actor by name: of the actor itself, or through its method `before`."""
+
+    async def call(method: str, *arguments: Any) -> Any:
+        name, *rest = (*before, method)
+        try:
+            return await getattr(actor, name).remote(*rest, *arguments)
+        except RayTaskError as error:
+            raise cause_of(error) from error
+
+    return call
 
 
 async def _gather(actors: Sequence[ActorHandle], method: str, *arguments: Any) -> list[Any]:

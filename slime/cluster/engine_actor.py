@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 from slime.sglang.engine import EngineProcess
 from slime.sglang.launch import EngineSpec
@@ -46,6 +47,17 @@ class EngineActor:
             if reason is not None:
                 return reason
         return None
+
+    def pull_weights(self, source: str, local: str) -> int:
+        """Bring this host's own checkpoint to a version; see `LocalCheckpoint.pull`.
+
+        Args:
+            source: the version's folder.
+            local: --update-weight-local-checkpoint-dir.
+        """
+        from slime.weights.local_checkpoint import LocalCheckpoint
+
+        return LocalCheckpoint(Path(local)).pull(Path(source))
 
     def stop(self) -> None:
         """End the server."""

@@ -34,6 +34,9 @@ def actor_environment(device: str) -> dict[str, Any]:
     if device == "cpu":
         # Several processes share the cores, and small models gain nothing from more threads.
         variables["OMP_NUM_THREADS"] = "1"
+    else:
+        # SGLang sets it in its own processes; a trainer that differs cannot broadcast weights to them, and hangs.
+        variables["NCCL_CUMEM_ENABLE"] = "0"
     return {"env_vars": variables, "py_executable": sys.executable}
 
 

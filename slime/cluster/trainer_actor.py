@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from slime.ports import free_port
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer
-    from slime.weights.transport import NamedTensor
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,6 @@ class TrainerActor:
         self.rank = rank
         self.world_size = world_size
         self._trainer: MegatronTrainer | None = None
-        self._waiting: Iterator[list[NamedTensor]] | None = None
-        self._next: list[NamedTensor] | None = None
 
     def ping(self) -> None:
         """Answer, which shows that this process lives."""
@@ -65,11 +61,19 @@ class TrainerActor:
         """Build the model and load its weights; returns what was loaded."""
         # Here and not above: importing Megatron takes seconds, and an engine can start meanwhile.
         from slime.megatron.trainer import MegatronTrainer
-        from slime.weights.transport import SharedBuffer
+        from slime.weights.source import WeightSource
 
-        self._trainer = MegatronTrainer(self.config, self.rank, self.world_size, master_addr, master_port)
-        self._buffer = SharedBuffer(self._trainer.device)
-        state = self._trainer.load()
+        trainer = MegatronTrainer(self.config, self.rank, self.world_size, master_addr, master_port)
+        self._trainer = trainer
+        self._source = WeightSource(
+            self.config,
+            self.rank,
+            trainer.device,
+            trainer.model_config,
+            trainer.named_hf_tensors,
+            trainer.named_stage_tensors,
+        )
+        state = trainer.load()
         return Loaded(str(state.source), state.step, dict(state.data_cursor))
 
     @property
@@ -91,53 +95,9 @@ class TrainerActor:
         """Save a checkpoint from which round `round_id + 1` resumes; returns its folder."""
         return str(self.trainer.save(round_id, data_cursor))
 
-    def check_weights(self) -> None:
-        """Compare names and shapes of the weights with the checkpoint that the engines loaded.
-
-        Raises:
-            WeightUpdateError: they differ, so an update would break the engines.
-        """
-        from slime.weights.hf_io import HFCheckpoint
-        from slime.weights.transport import check_same_tensors
-
-        folder = Path(self.config.hf_checkpoint)
-        check_same_tensors(self.trainer.named_hf_tensors(), HFCheckpoint(folder).shapes, str(folder))
-
-    def begin_weights(self) -> None:
-        """Start handing the current weights over, bucket by bucket."""
-        from slime.weights.transport import split_buckets
-
-        self._waiting = split_buckets(self.trainer.named_hf_tensors(), self.config.update_weight_buffer_size)
-        self._next = next(self._waiting, None)
-
-    def next_bucket(self, payloads: int) -> tuple[list[str], bool]:
-        """The next bucket, in memory that an engine of this host can map; it stays there until the following call.
-
-        Args:
-            payloads: how many copies of its handle are wanted, one per tensor-parallel rank of an engine.
-
-        Returns:
-            the handles (none on ranks other than 0), and whether this was the last bucket.
-        """
-        from slime.weights.transport import pack
-
-        if self._waiting is None or self._next is None:
-            raise RuntimeError("there is no bucket left; begin_weights comes first")
-        bucket, self._next = self._next, next(self._waiting, None)
-        handles = [pack(bucket, self._buffer) for _ in range(payloads)] if self.rank == 0 else []
-        return handles, self._next is None
-
-    def write_weights(self, version: int, folder: str) -> str:
-        """Write the current weights as a Hugging Face checkpoint below `folder`; returns its path."""
-        from slime.weights.transport_disk import version_folder, write_version
-
-        named = self.trainer.named_hf_tensors()
-        if self.rank == 0:
-            write_version(Path(folder), version, named, Path(self.config.hf_checkpoint))
-        else:
-            for _ in named:  # gathering is collective
-                pass
-        return str(version_folder(Path(folder), version))
+    def weights(self, method: str, *arguments: Any) -> Any:
+        """Call a method of this rank's `WeightSource`."""
+        return self._source.call(method, *arguments)
 
     def close(self) -> None:
         """Leave the process groups."""

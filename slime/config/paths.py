@@ -13,13 +13,14 @@ from slime.config.flags import Flag
 # an engine takes a relative name that it does not find for a model on the Hugging Face Hub.
 SHARED_FOLDERS = (
     "hf_checkpoint", "ref_load", "load", "save", "update_weight_disk_dir", "critic_load", "opd_teacher_load",
+    "update_weight_local_checkpoint_dir",
 )  # fmt: skip
 # Files and folders that the launcher alone opens.
 OWN_PATHS = ("metrics_file", "tensorboard_dir", "dry_run_json", "chat_template_path", "eval_config")
 # Other flags that take the name of a file or folder; `*_path` flags are import paths of functions.
 FURTHER_PATHS = (
     "prompt_data", "eval_prompt_data", "sglang_config", "megatron_config_path", "save_hf",
-    "update_weight_local_checkpoint_dir", "rollout_data_dir",
+    "rollout_data_dir",
     "rollout_storage_declaration", "wandb_dir", "save_debug_rollout_data", "load_debug_rollout_data",
     "load_forge_rollout_data", "save_debug_train_data", "dump_details", "memory_snapshot_dir", "ci_save_grad_norm",
     "ci_load_grad_norm",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
@@ -33,6 +34,41 @@ def gather_hf_tensors(
     tensors, place = model_tensors(model), place_of(model.config)
     for rule in rules(config):
         yield from _whole(rule, tensors, place, config, take)
+
+
+def gather_stage_tensors(model: GPTModel, config: HFModelConfig) -> Iterator[tuple[str, Tensor]]:
+    """The weights of this rank's pipeline stage, whole and contiguous, on every rank of the stage.
+
+    The ranks of one stage call together; nothing passes between stages. A tied embedding comes from the first one.
+    """
+    tensors, place = model_tensors(model), place_of(model.config)
+    stage = replace(place, experts=(0, 1))
+    for rule in rules(config):
+        embedding = rule.layer is None and rule.megatron.startswith("embedding.")
+        if not stage.holds(rule, config) or (embedding and not place.first):
+            continue
+        # Of another rank's expert, the own one of the same local number has the shape and the dtype.
+        own = tensors[place.local_name(rule, config)].detach()
+        held = place.holds(rule, config)
+        cuts = _joined(rule, local_cuts(rule, own, config, place), config, place) if held else None
+        for index, spec in enumerate(rule.hf):
+            yield spec.name, _from_expert_rank(rule, None if cuts is None else cuts[index], spec.shape, own, config)
+
+
+def _from_expert_rank(
+    rule: Rule, tensor: Tensor | None, shape: tuple[int, ...], like: Tensor, config: HFModelConfig
+) -> Tensor:
+    """`tensor`, on all ranks that share out the experts, from the one that has the expert of `rule`."""
+    size = parallel_state.get_expert_model_parallel_world_size()
+    if rule.expert is None or config.experts is None or size == 1:
+        if tensor is None:
+            raise RuntimeError("without expert parallelism every rank of a stage has a cut of its tensors.")
+        return tensor
+    if tensor is None:
+        tensor = torch.empty(shape, dtype=like.dtype, device=like.device)
+    owner = rule.expert // (config.experts.count // size)
+    dist.broadcast(tensor, group=parallel_state.get_expert_model_parallel_group(), group_src=owner)
+    return tensor
 
 
 def _whole(

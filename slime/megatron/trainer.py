@@ -25,7 +25,7 @@ from slime.megatron.critic import FOLDER as CRITIC_FOLDER
 from slime.megatron.critic import Critic
 from slime.megatron.estimate import ForwardPasses, estimate
 from slime.megatron.forward import Mark, Scorable, read_responses
-from slime.megatron.gather import gather_hf_tensors
+from slime.megatron.gather import gather_hf_tensors, gather_stage_tensors
 from slime.megatron.log_probs import score_tokens
 from slime.megatron.model import build_model, load_hf_weights
 from slime.megatron.objective import LogProbGap, MicroBatch, SequenceInputs, evaluate_policy, make_micro_batch
@@ -43,8 +43,8 @@ from slime.megatron.settings import (
 )
 from slime.megatron.step import StepRunner
 from slime.megatron.weight_copies import WeightCopies
-from slime.weights.hf_config import read_config
 from slime.weights.mtp import with_mtp
+from slime.weights.served import read_served_config
 from slime.weights.tracker import CheckpointError, read_tracker
 
 
@@ -74,7 +74,7 @@ class MegatronTrainer:
         """
         self.config = config
         self._postprocess = load_postprocess(config)
-        trunk = read_config(Path(config.hf_checkpoint))
+        trunk = read_served_config(Path(config.hf_checkpoint))
         self.model_config = with_mtp(trunk, config.mtp_num_layers or 0)
         self.rank, self.world_size = rank, world_size
         spec = process.ProcessSpec(
@@ -286,6 +286,10 @@ class MegatronTrainer:
         Most share memory with the model: send or copy them before the next `train`.
         """
         return gather_hf_tensors(self._model, self.model_config)
+
+    def named_stage_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """As `named_hf_tensors`, of this rank's pipeline stage alone; only the ranks of the stage take part."""
+        return gather_stage_tensors(self._model, self.model_config)
 
     def save(self, step: int, data_cursor: Mapping[str, Any] | None = None) -> Path:
         """Write a checkpoint after round `step` into --save; returns its folder.

@@ -68,8 +68,15 @@ class EngineControl:
                 await asyncio.sleep(0.5)
 
     async def begin_update(self) -> None:
-        """Open an update, on servers that want to be told."""
-        if "/begin_weight_update" in await self.routes():
+        """Open an update, on servers that want to be told. One that was left open by an earlier failure is closed."""
+        if "/begin_weight_update" not in await self.routes():
+            return
+        try:
+            await self._post("/begin_weight_update")
+        except RequestError as error:
+            if error.status != 400:
+                raise
+            await self.end_update()
             await self._post("/begin_weight_update")
 
     async def load_bucket(self, payloads: Sequence[str], load_format: str, version: str | None) -> None:
@@ -91,6 +98,61 @@ class EngineControl:
             **fields,
         )
 
+    async def join_group(
+        self, name: str, address: str, port: int, rank_offset: int, world_size: int, backend: str
+    ) -> None:
+        """Join a process group in which a trainer broadcasts weights; returns when all members have joined.
+
+        Args:
+            name: of the group; one that this server was not in before.
+            address, port: where the trainer listens.
+            rank_offset: rank of the server's first process in the group; the others follow.
+            world_size: processes of the group.
+            backend: "nccl" or "gloo".
+        """
+        await self._post(
+            "/init_weights_update_group",
+            master_address=address,
+            master_port=port,
+            rank_offset=rank_offset,
+            world_size=world_size,
+            group_name=name,
+            backend=backend,
+        )
+
+    async def leave_group(self, name: str) -> None:
+        """Leave a process group; harmless when the server is in none of that name."""
+        try:
+            await self._post("/destroy_weights_update_group", group_name=name)
+        except RequestError as error:
+            if error.status != 400:
+                raise
+
+    async def receive_bucket(
+        self, group: str, names: Sequence[str], dtypes: Sequence[str], shapes: Sequence[Sequence[int]],
+        load_format: str, version: str | None,
+    ) -> None:  # fmt: skip
+        """Receive a bucket that the trainer broadcasts in `group`, and load it; the server must be paused.
+
+        Args:
+            group: which the server has joined.
+            names, dtypes, shapes: of the tensors, in the order of the broadcast.
+            load_format: how they are laid out.
+            version: as in `load_bucket`.
+        """
+        last = version is not None
+        fields: dict[str, Any] = {"weight_version": version} if last else {}
+        await self._post(
+            "/update_weights_from_distributed",
+            names=list(names),
+            dtypes=list(dtypes),
+            shapes=[list(shape) for shape in shapes],
+            group_name=group,
+            load_format=load_format,
+            flush_cache=last,
+            **fields,
+        )
+
     async def end_update(self) -> None:
         """Close an update, on servers that want to be told."""
         if "/end_weight_update" in await self.routes():
@@ -98,7 +160,9 @@ class EngineControl:
 
     async def update_from_disk(self, model_path: str, version: str) -> None:
         """Load a complete Hugging Face checkpoint from a directory that the server can read; it must be paused."""
-        await self._post("/update_weights_from_disk", model_path=model_path, weight_version=version, flush_cache=True)
+        # Named, because a server that was started with random weights would make up others.
+        fields = {"model_path": model_path, "load_format": "auto", "weight_version": version}
+        await self._post("/update_weights_from_disk", **fields, flush_cache=True)
 
     async def checksums(self) -> dict[str, str]:
         """A hash of every tensor that the server holds, by its name inside the server (and its rank)."""

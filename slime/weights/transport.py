@@ -3,6 +3,7 @@
 The trainer copies its tensors one after another into a flat byte buffer and sends the engine a handle. The engine maps
 the buffer, cuts it back into tensors and loads them. This is SGLang's load format `flattened_bucket`. The buffer lies
 in shared memory for a trainer on a CPU, and in the memory of the trainer's GPU (CUDA IPC) for one on a GPU.
+Buckets and the checks before they leave are those of every path.
 
 The handle is a pickle, as SGLang expects it. Here it is only ever written: nothing in this package unpickles.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from types import SimpleNamespace
@@ -27,6 +28,8 @@ DEFAULT_BUCKET_BYTES = 512 * 2**20
 CPU = torch.device("cpu")
 # Where `torch.multiprocessing` names the device among the arguments that rebuild a CUDA tensor.
 _DEVICE_ARGUMENT = 6
+# Quantised weights are made of checked ones.
+_CHECKED = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 NamedTensor = tuple[str, torch.Tensor]
 
@@ -80,30 +83,66 @@ class SharedBuffer:
         return self.data[:size]
 
 
-def pack(bucket: list[NamedTensor], buffer: SharedBuffer) -> str:
-    """Copy a bucket into the buffer and describe it for one engine.
-
-    The buffer must stay as it is until the engine has answered.
-
-    Returns:
-        one payload of `update_weights_from_tensor`: base64 of a pickle that holds a handle of the buffer and, for each
-        tensor, its name, shape, dtype and place.
+def require_finite(bucket: Sequence[NamedTensor]) -> None:
+    """Keep weights back that would ruin an engine. One look at all tensors, so that a GPU is waited for once.
 
     Raises:
-        WeightUpdateError: the bucket is empty, or a tensor holds values that are not finite.
+        WeightUpdateError: a tensor holds NaN or infinity; the message names it.
     """
-    if not bucket:
-        raise WeightUpdateError("there are no tensors to send")
-    flat = buffer.reserve(sum(size_in_bytes(tensor) for _, tensor in bucket))
-    places: list[SimpleNamespace] = []
-    start = 0
-    for name, tensor in bucket:
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+    floats = [(name, tensor) for name, tensor in bucket if tensor.dtype in _CHECKED]
+    if not floats:
+        return
+    largest = torch.stack([torch.linalg.vector_norm(tensor.detach(), torch.inf).float() for _, tensor in floats])
+    for (name, _), finite in zip(floats, torch.isfinite(largest).tolist(), strict=True):
+        if not finite:
             raise WeightUpdateError(
                 f"{name} holds values that are not finite; they were not sent, and the engine keeps its weights"
             )
+
+
+def lay_out(bucket: Sequence[NamedTensor]) -> list[NamedTensor]:
+    """The bucket's tensors, those with wide elements first: one after another, each then starts at its own alignment.
+
+    Engines view the bytes at a tensor's place in its dtype, which a place that is not a multiple of the element's
+    size does not allow.
+    """
+    return sorted(bucket, key=lambda named: -named[1].element_size())
+
+
+def copy_flat(bucket: Sequence[NamedTensor], flat: torch.Tensor) -> None:
+    """Copy the tensors one after another into `flat`, uint8 of exactly their bytes."""
+    start = 0
+    for _, tensor in bucket:
         size = size_in_bytes(tensor)
         flat[start : start + size].copy_(tensor.detach().to(flat.device).contiguous().reshape(-1).view(torch.uint8))
+        start += size
+
+
+def pack(bucket: list[NamedTensor], buffer: SharedBuffer, copies: int = 1) -> list[str]:
+    """Copy a bucket into the buffer and describe it for engines.
+
+    The buffer must stay as it is until the engines have answered.
+
+    Args:
+        bucket: the tensors; those with wide elements come first in the buffer.
+        copies: how many handles are wanted: each process that maps the buffer takes one of its own.
+
+    Returns:
+        payloads of `update_weights_from_tensor`: base64 of a pickle that holds a handle of the buffer and, for each
+        tensor, its name, shape, dtype and place.
+
+    Raises:
+        WeightUpdateError: the bucket is empty.
+    """
+    if not bucket:
+        raise WeightUpdateError("there are no tensors to send")
+    ordered = lay_out(bucket)
+    flat = buffer.reserve(sum(size_in_bytes(tensor) for _, tensor in ordered))
+    copy_flat(ordered, flat)
+    places: list[SimpleNamespace] = []
+    start = 0
+    for name, tensor in ordered:
+        size = size_in_bytes(tensor)
         # SGLang reads these attributes by name and takes any plain record, so its own class need not be imported here.
         places.append(
             SimpleNamespace(
@@ -111,7 +150,7 @@ def pack(bucket: list[NamedTensor], buffer: SharedBuffer) -> str:
             )
         )
         start += size
-    return _handle({"flattened_tensor": flat, "metadata": places})
+    return [_handle({"flattened_tensor": flat, "metadata": places}) for _ in range(copies)]
 
 
 class _HandlePickler(ForkingPickler):
@@ -140,21 +179,22 @@ def _handle(content: object) -> str:
     return base64.b64encode(written.getvalue()).decode("ascii")
 
 
-def check_same_tensors(named: Iterable[NamedTensor], expected: dict[str, tuple[int, ...]], source: str) -> None:
+def check_same_tensors(
+    sent: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]], source: str
+) -> None:
     """Refuse an update whose names or shapes differ from what the engine loaded.
 
     A tensor of a wrong shape ends SGLang's whole server, and a missing one stays at its old value silently; both are
     refused here, before anything is sent.
 
     Args:
-        named: what the trainer is about to send.
+        sent: shape by name of what the trainer is about to send.
         expected: shape by name, read from the checkpoint that the engine started with.
         source: where `expected` comes from, for the message.
 
     Raises:
         WeightUpdateError: with the first differing names and both shapes.
     """
-    sent = {name: tuple(tensor.shape) for name, tensor in named}
     problems = [f"{name} is missing" for name in expected if name not in sent]
     problems += [f"{name} is not a tensor of the engine's checkpoint" for name in sent if name not in expected]
     problems += [

@@ -1,4 +1,4 @@
-"""Weights on their way from a trainer to an engine through a folder that both see: a complete Hugging Face checkpoint.
+"""Weights on their way from a trainer to engines through a folder that both see: a complete Hugging Face checkpoint.
 
 Slower than shared memory, but it works wherever the two share a file system, and every version can be kept.
 """
@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
+from slime.weights.delta import VersionNote
 from slime.weights.folders import replaced_folder
 from slime.weights.hf_io import copy_companions, write_shards
+from slime.weights.local_checkpoint import NOTE_NAME
+from slime.weights.served import ServedCheckpoint
 from slime.weights.transport import NamedTensor
-
-MARKER_NAME = ".slime-version.json"
-"""In every version's folder; one without it is not replaced."""
 
 
 def version_folder(root: Path, version: int) -> Path:
@@ -23,27 +25,37 @@ def version_folder(root: Path, version: int) -> Path:
     return root / f"weight_v{version:06d}"
 
 
-def write_version(root: Path, version: int, named: Iterable[NamedTensor], hf_checkpoint: Path) -> Path:
-    """Write one version. Its folder appears under its name only when it is complete.
+@contextmanager
+def new_version(root: Path, note: VersionNote) -> Iterator[Path]:
+    """Give the folder of a version to write into; it appears under its name, with `note`, when the body succeeds.
 
     Args:
-        root: `--update-weight-disk-dir`.
-        version: the weight version; a folder that an earlier run left under this number is replaced.
-        named: all tensors of the model, in Hugging Face names and layout.
-        hf_checkpoint: where the files around the weights (config, tokenizer) are copied from.
-
-    Returns:
-        The folder.
+        root: `--update-weight-disk-dir`. A folder that an earlier run left under the version's number is replaced.
 
     Raises:
         FolderError: something that no run wrote has the version's name.
     """
-    folder = version_folder(root, version)
-    with replaced_folder(folder, MARKER_NAME, force=True) as partial:
-        copy_companions(hf_checkpoint, partial)
-        write_shards(partial, ((name, tensor.detach().cpu().contiguous()) for name, tensor in named))
-        (partial / MARKER_NAME).write_text(json.dumps({"version": version}) + "\n", encoding="utf-8")
-    return folder
+    with replaced_folder(version_folder(root, note.version), NOTE_NAME, force=True) as partial:
+        yield partial
+        (partial / NOTE_NAME).write_text(json.dumps(note.to_json()) + "\n", encoding="utf-8")
+
+
+def write_version(root: Path, note: VersionNote, named: Iterable[NamedTensor], served: ServedCheckpoint) -> Path:
+    """Write a version that is complete in itself; returns its folder.
+
+    Args:
+        root, note: see `new_version`.
+        named: the tensors of an update, in the engines' format.
+        served: where what surrounds the weights (config, tokenizer) and the tensors that are not trained come from.
+
+    Raises:
+        FolderError: see `new_version`.
+    """
+    with new_version(root, note) as partial:
+        copy_companions(served.folder, partial)
+        host = ((name, tensor.detach().cpu().contiguous()) for name, tensor in named)
+        write_shards(partial, chain(host, served.carried()))
+    return version_folder(root, note.version)
 
 
 def remove_version(root: Path, version: int) -> None:

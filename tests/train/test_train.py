@@ -94,13 +94,23 @@ def test_nothing_runs_afterwards(run: tuple[Path, str], nothing_left: Callable[[
 
 
 def test_the_run_resumes_where_it_was_saved(run: tuple[Path, str], experiment: Experiment) -> None:
-    """Round, optimizer, prompts and weight version continue; disk carries the weights this time."""
+    """Round, optimizer, prompts and weight version continue; differences on disk carry the weights this time, to an
+    engine that shares nothing with the trainer.
+    """
     save, _ = run
     assert (save / "latest_checkpointed_iteration.txt").read_text().strip() == str(ROUNDS - 1)
     disk = save / "weights"
     done = slime(
         *experiment.words(
-            save, num_rollout=ROUNDS + 1, update_weight_transport="disk", update_weight_disk_dir=disk, lr_warmup_iters=0
+            save,
+            num_rollout=ROUNDS + 1,
+            colocate=None,
+            rollout_num_gpus=1,
+            update_weight_mode="delta",
+            update_weight_transport="disk",
+            update_weight_disk_dir=disk,
+            update_weight_local_checkpoint_dir=save / "local",
+            lr_warmup_iters=0,
         )
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -110,6 +120,8 @@ def test_the_run_resumes_where_it_was_saved(run: tuple[Path, str], experiment: E
     assert last["rollout/weight_version"] == ROUNDS + 1
     assert last["train/train_rollout_logprob_abs_diff_max"] < 1e-4
     assert list(disk.iterdir()) == []  # versions are removed once they are loaded
+    assert 0 < last["perf/update_weights_bytes"] < last["perf/update_weights_full_bytes"]
+    assert last["perf/update_weights_reseeded"] == 0
 
 
 def test_one_model_on_two_trainers(experiment: Experiment, tmp_path: Path) -> None:

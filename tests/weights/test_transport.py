@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -12,13 +13,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+from slime.weights.delta import VersionNote
+from slime.weights.hf_config import config_from_dict
+from slime.weights.served import ServedCheckpoint
 from slime.weights.transport import (
     SharedBuffer,
     WeightUpdateError,
     check_same_tensors,
     pack,
+    require_finite,
     size_in_bytes,
     split_buckets,
 )
@@ -64,15 +69,25 @@ def test_another_process_reads_the_tensors_from_shared_memory() -> None:
         ("c", torch.tensor([[7]], dtype=torch.int64)),
     ]
     buffer = SharedBuffer()
-    assert read_elsewhere(pack(tensors, buffer)) == [
+    assert read_elsewhere(pack(tensors, buffer)[0]) == [
+        "c [1, 1] torch.int64 7.0",
         "a [2, 3] torch.float32 15.0",
         "b [4] torch.bfloat16 8.0",
-        "c [1, 1] torch.int64 7.0",
+    ]
+
+
+def test_narrow_elements_do_not_shift_wide_ones_off_their_alignment() -> None:
+    """A quantised weight of three bytes stands before its scale in the stream, and after it in the buffer."""
+    tensors = [("w", torch.ones(3, dtype=torch.float8_e4m3fn)), ("w_scale", torch.tensor([0.5])), ("n", torch.ones(1))]
+    assert read_elsewhere(pack(tensors, SharedBuffer(), copies=2)[1]) == [
+        "w_scale [1] torch.float32 0.5",
+        "n [1] torch.float32 1.0",
+        "w [3] torch.float8_e4m3fn 3.0",
     ]
 
 
 def test_the_payload_holds_a_handle_and_no_weights() -> None:
-    payload = pack([("big", torch.zeros(1_000_000))], SharedBuffer())
+    (payload,) = pack([("big", torch.zeros(1_000_000))], SharedBuffer())
     assert len(payload) < 4000
 
 
@@ -80,7 +95,7 @@ def test_the_buffer_is_reused_and_carries_the_new_values() -> None:
     buffer = SharedBuffer()
     pack([("w", torch.ones(100))], buffer)
     place = buffer.data.data_ptr()
-    payload = pack([("w", torch.ones(50) * 3)], buffer)
+    (payload,) = pack([("w", torch.ones(50) * 3)], buffer)
     assert buffer.data.data_ptr() == place
     assert read_elsewhere(payload) == ["w [50] torch.float32 150.0"]
 
@@ -88,7 +103,7 @@ def test_the_buffer_is_reused_and_carries_the_new_values() -> None:
 def test_a_view_is_sent_as_its_values() -> None:
     """A transposed weight is not contiguous; its bytes must be sent in its own order."""
     tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3).t()
-    payload = pack([("t", tensor)], SharedBuffer())
+    (payload,) = pack([("t", tensor)], SharedBuffer())
     content = base64.b64decode(payload)
     assert b"rebuild_storage_filename" in content
     assert read_elsewhere(payload) == ["t [3, 2] torch.float32 15.0"]
@@ -102,7 +117,7 @@ def test_another_process_reads_the_tensors_from_the_gpu() -> None:
         ("a", torch.arange(6, dtype=torch.float32, device=gpu).reshape(2, 3).t()),
         ("b", torch.ones(4, dtype=torch.bfloat16, device=gpu) * 2),
     ]
-    payload = pack(tensors, buffer)
+    (payload,) = pack(tensors, buffer)
     assert buffer.data.device == gpu
     assert str(torch.cuda.get_device_properties(gpu).uuid).encode() in base64.b64decode(payload)
     assert read_elsewhere(payload, GPU_READER + READER) == ["a [3, 2] torch.float32 15.0", "b [4] torch.bfloat16 8.0"]
@@ -113,9 +128,9 @@ def test_a_bucket_on_the_gpu_stays_until_it_was_read() -> None:
     """An engine answers before its copies have run: the next bucket must not be written over this one."""
     gpu = torch.device("cuda", 0)
     buffer = SharedBuffer(gpu)
-    first = pack([("w", torch.full((1000,), 1.0, device=gpu))], buffer)
+    (first,) = pack([("w", torch.full((1000,), 1.0, device=gpu))], buffer)
     place = buffer.data.data_ptr()
-    second = pack([("w", torch.full((1000,), 2.0, device=gpu))], buffer)
+    (second,) = pack([("w", torch.full((1000,), 2.0, device=gpu))], buffer)
     assert buffer.data.data_ptr() != place
     assert read_elsewhere(first, GPU_READER + READER) == ["w [1000] torch.float32 1000.0"]
     assert read_elsewhere(second, GPU_READER + READER) == ["w [1000] torch.float32 2000.0"]
@@ -124,7 +139,7 @@ def test_a_bucket_on_the_gpu_stays_until_it_was_read() -> None:
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_weights_that_are_not_finite_are_kept_back(bad: float) -> None:
     with pytest.raises(WeightUpdateError, match=r"layer\.weight holds values that are not finite"):
-        pack([("layer.weight", torch.tensor([1.0, bad]))], SharedBuffer())
+        require_finite([("whole", torch.ones(2)), ("layer.weight", torch.tensor([1.0, bad], dtype=torch.bfloat16))])
 
 
 def test_an_empty_bucket_is_refused() -> None:
@@ -142,7 +157,7 @@ def test_buckets_keep_the_order_and_the_limit() -> None:
 
 def test_a_mismatch_names_tensors_and_shapes() -> None:
     expected = {"a": (2, 3), "b": (4,), "c": (1,)}
-    sent = [("a", torch.zeros(3, 2)), ("b", torch.zeros(4)), ("d", torch.zeros(1))]
+    sent = {"a": (3, 2), "b": (4,), "d": (1,)}
     with pytest.raises(WeightUpdateError) as caught:
         check_same_tensors(sent, expected, "/model")
     text = str(caught.value)
@@ -153,41 +168,48 @@ def test_a_mismatch_names_tensors_and_shapes() -> None:
 
 
 def test_equal_names_and_shapes_pass() -> None:
-    check_same_tensors([("a", torch.zeros(2))], {"a": (2,)}, "/model")
+    check_same_tensors({"a": (2,)}, {"a": (2,)}, "/model")
     assert list(split_buckets([])) == []
 
 
+CONFIG = {
+    "model_type": "qwen3", "num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 4, "intermediate_size": 8, "vocab_size": 16, "max_position_embeddings": 8,
+    "rms_norm_eps": 1e-6, "rope_theta": 1e4, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
 @pytest.fixture
-def companions(tmp_path: Path) -> Path:
+def served(tmp_path: Path) -> ServedCheckpoint:
     folder = tmp_path / "hf"
     folder.mkdir()
-    (folder / "config.json").write_text('{"model_type": "qwen3"}')
-    (folder / "model.safetensors").write_bytes(b"the old weights")
-    return folder
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    save_file({"w": torch.zeros(2, 2)}, folder / "model.safetensors")
+    return ServedCheckpoint(folder, config_from_dict(CONFIG))
 
 
-def test_a_version_on_disk_is_a_whole_checkpoint(tmp_path: Path, companions: Path) -> None:
-    folder = write_version(tmp_path / "sync", 3, [("w", torch.ones(2, 2))], companions)
+def test_a_version_on_disk_is_a_whole_checkpoint(tmp_path: Path, served: ServedCheckpoint) -> None:
+    folder = write_version(tmp_path / "sync", VersionNote(3, "chain"), [("w", torch.ones(2, 2))], served)
     assert folder == version_folder(tmp_path / "sync", 3)
     assert folder.name == "weight_v000003"
-    assert (folder / "config.json").read_text() == '{"model_type": "qwen3"}'
+    assert json.loads((folder / "config.json").read_text()) == CONFIG
     assert load_file(folder / "model.safetensors")["w"].tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
-def test_an_interrupted_version_does_not_appear(tmp_path: Path, companions: Path) -> None:
+def test_an_interrupted_version_does_not_appear(tmp_path: Path, served: ServedCheckpoint) -> None:
     def broken() -> object:
         yield "w", torch.ones(2)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_version(tmp_path / "sync", 4, broken(), companions)
+        write_version(tmp_path / "sync", VersionNote(4, "chain"), broken(), served)
     assert list((tmp_path / "sync").iterdir()) == []
 
 
-def test_a_version_of_an_earlier_run_is_replaced_and_can_go(tmp_path: Path, companions: Path) -> None:
+def test_a_version_of_an_earlier_run_is_replaced_and_can_go(tmp_path: Path, served: ServedCheckpoint) -> None:
     root = tmp_path / "sync"
-    write_version(root, 1, [("w", torch.zeros(2))], companions)
-    folder = write_version(root, 1, [("w", torch.ones(2))], companions)
+    write_version(root, VersionNote(1, "earlier"), [("w", torch.zeros(2))], served)
+    folder = write_version(root, VersionNote(1, "chain"), [("w", torch.ones(2))], served)
     assert load_file(folder / "model.safetensors")["w"].tolist() == [1.0, 1.0]
     remove_version(root, 1)
     remove_version(root, 1)
