@@ -10,7 +10,7 @@ Points = list[tuple[int, float]]
 
 COLUMNS, CELL_WIDTH, CELL_HEIGHT = 3, 232, 164
 LEFT, RIGHT, TOP, BOTTOM = 34, 10, 30, 22  # around the plot, inside its cell
-TICK = 0.2
+TICK = 0.1
 STYLE = """
 text { font: 12px sans-serif; fill: #24292f } .name { font-weight: 600 } .note, .tick { fill: #57606a }
 .grid { stroke: #d8dee4 } .start { stroke: #57606a; stroke-dasharray: 3 3 }

@@ -75,12 +75,12 @@ def _points(element: ElementTree.Element) -> list[tuple[float, float]]:
 
 def test_results_of_other_settings_are_refused(bench: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "algorithms"
-    assert bench.stored_runs(output, 40) == []
+    assert bench.stored_runs(output, 40) == ({}, [])
     run = bench.Run("ppo", 0, [(0, 0.4), (40, 0.5)], [0.4], [], 60.0)
     record = {"rounds": 40, "flags": bench.all_flags(), "runs": [asdict(run)]}
     file = output.with_suffix(".json")
     file.write_text(json.dumps(record), encoding="utf-8")
-    assert [(one.algorithm, one.after) for one in bench.stored_runs(output, 40)] == [("ppo", 0.5)]
+    assert [(one.algorithm, one.after) for one in bench.stored_runs(output, 40)[1]] == [("ppo", 0.5)]
     with pytest.raises(SystemExit, match=r"40 rounds, now 60.*another --output"):
         bench.stored_runs(output, 60)
     file.write_text(json.dumps(record | {"flags": bench.all_flags() | {"ppo": "--lr 1"}}), encoding="utf-8")
@@ -88,7 +88,7 @@ def test_results_of_other_settings_are_refused(bench: ModuleType, tmp_path: Path
         bench.stored_runs(output, 40)
     # Flags of an algorithm without runs may change.
     file.write_text(json.dumps(record | {"flags": bench.all_flags() | {"sft": "--lr 1"}}), encoding="utf-8")
-    assert len(bench.stored_runs(output, 40)) == 1
+    assert len(bench.stored_runs(output, 40)[1]) == 1
 
 
 def test_distillation_needs_a_teacher(bench: ModuleType, tmp_path: Path) -> None:
