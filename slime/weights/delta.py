@@ -32,9 +32,9 @@ _LARGE = 64 * 2**20
 OVERWRITE_LIMIT = 2**32
 
 CHECKSUMS: Mapping[str, Callable[[Bytes], str]] = {
-    "xxh3-128": lambda data: xxhash.xxh3_128_hexdigest(data),
-    "blake3": lambda data: blake3.blake3(data).hexdigest(),
-    "adler32": lambda data: f"{zlib.adler32(data):08x}",
+    "xxh3-128": lambda data: xxhash.xxh3_128_hexdigest(data.data),
+    "blake3": lambda data: blake3.blake3(data.data).hexdigest(),
+    "adler32": lambda data: f"{zlib.adler32(data.data):08x}",
 }
 
 
@@ -131,7 +131,7 @@ def apply(target: Bytes, difference: Bytes, encoding: Encoding) -> None:
         DeltaError: the difference is damaged or belongs to a tensor of another size.
     """
     try:
-        content = np.frombuffer(zstandard.ZstdDecompressor().decompress(difference), np.uint8)
+        content = np.frombuffer(zstandard.ZstdDecompressor().decompress(difference.data), np.uint8)
     except zstandard.ZstdError as error:
         raise DeltaError(f"the compressed difference is damaged: {error}") from error
     if encoding == "xor":
@@ -150,5 +150,5 @@ def apply(target: Bytes, difference: Bytes, encoding: Encoding) -> None:
 
 def _compressed(content: Bytes) -> Bytes:
     threads = -1 if content.size >= _LARGE else 0
-    compressed = zstandard.ZstdCompressor(level=LEVEL, threads=threads).compress(content)
+    compressed = zstandard.ZstdCompressor(level=LEVEL, threads=threads).compress(content.data)
     return np.array(np.frombuffer(compressed, np.uint8))  # writable, as safetensors' writer wants it

@@ -18,7 +18,7 @@ from typing import Literal
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import _new_process_group_helper
+from torch.distributed.distributed_c10d import _new_process_group_helper, _world
 
 from slime.weights.transport import NamedTensor, WeightUpdateError, copy_flat, lay_out, size_in_bytes
 
@@ -87,6 +87,7 @@ class SendingGroup:
                 group_name=name,
                 timeout=limit,
             )
+            _world.pg_group_ranks[self._group] = {rank: rank for rank in range(world_size)}
         except (dist.DistError, OSError, RuntimeError) as error:
             raise WeightUpdateError(
                 f"the group {name} of {world_size} processes could not be formed at {address}:{port} over "
