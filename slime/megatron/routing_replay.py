@@ -13,7 +13,7 @@ order a pipeline interleaves them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -115,10 +115,10 @@ class RoutingReplay:
             are not known.
     """
 
-    def __init__(self, chunks: Iterable[torch.nn.Module], shape: RouteShape | None, mode: Mode) -> None:
+    def __init__(self, model: torch.nn.Module, shape: RouteShape | None, mode: Mode) -> None:
         """
         Args:
-            chunks: the parts of the model that this rank has.
+            model: this rank's part of the model, with all of its virtual stages.
             shape: of the model's routes; None for a mode that is off.
         """
         self.mode = mode
@@ -130,8 +130,7 @@ class RoutingReplay:
             return
         self.shape = shape
         self._dtype = torch.from_numpy(np.zeros(0, shape.dtype)).dtype
-        with_experts = [layer for chunk in chunks for layer in _layers_with_experts(chunk)]
-        with_experts.sort(key=lambda layer: layer.layer_number)
+        with_experts = sorted(_layers_with_experts(model), key=lambda layer: layer.layer_number)
         self.layers = [layer.layer_number - 1 for layer in with_experts]
         for column, layer in enumerate(with_experts):
             choice = _Choice(self.layers[column], column, self._dtype)
@@ -215,22 +214,22 @@ class RoutingReplay:
         return gather_rows(part, lengths, parallel_state.get_context_parallel_group()).cpu().view(self._dtype)
 
 
-def routing_replay(config: Config, model: HFModelConfig, chunks: Iterable[torch.nn.Module]) -> RoutingReplay:
+def routing_replay(config: Config, dimensions: HFModelConfig, model: torch.nn.Module) -> RoutingReplay:
     """As --use-routing-replay and --use-rollout-routing-replay say; the second is stronger.
 
     Raises:
         RoutesError: the model has no experts.
     """
     if config.use_rollout_routing_replay:
-        return RoutingReplay(chunks, route_shape(model), "sampled")
+        return RoutingReplay(model, route_shape(dimensions), "sampled")
     if config.use_routing_replay:
-        return RoutingReplay(chunks, route_shape(model), "recorded")
-    return RoutingReplay(chunks, None, "off")
+        return RoutingReplay(model, route_shape(dimensions), "recorded")
+    return RoutingReplay(model, None, "off")
 
 
-def _layers_with_experts(chunk: torch.nn.Module) -> list[TransformerLayer]:
+def _layers_with_experts(model: torch.nn.Module) -> list[TransformerLayer]:
     """Decoder layers; those of next-token heads stand outside of the block and keep their own choice."""
-    blocks = [module for module in chunk.modules() if isinstance(module, TransformerBlock)]
+    blocks = [module for module in model.modules() if isinstance(module, TransformerBlock)]
     return [layer for block in blocks for layer in block.layers if isinstance(layer.mlp, MoELayer)]
 
 

@@ -101,7 +101,7 @@ class MegatronTrainer:
             self._model = build_model(
                 self.model_config, self.device, compute_settings(config, self.dtype), spec.parallel
             )
-            self._replay = routing_replay(config, self.model_config, [self._model])
+            self._replay = routing_replay(config, self.model_config, self._model)
             self._copies = WeightCopies(self._model)
             self._wrapped = wrap_model(self._model, optimizer_settings(config))
             self._build_optimizer()

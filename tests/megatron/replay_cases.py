@@ -119,13 +119,13 @@ def measure_replay(
     """
     from megatron.core import parallel_state
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
-    from megatron.core.pipeline_parallel import get_forward_backward_func
 
     from slime.megatron.forward import read_responses
     from slime.megatron.gather import gather_hf_tensors
     from slime.megatron.log_probs import score_tokens
-    from slime.megatron.model import build_model, load_hf_weights
+    from slime.megatron.model import build_model, load_hf_weights, parts_of
     from slime.megatron.model_settings import ComputeSettings, Recompute
+    from slime.megatron.pipeline import run_schedule
     from slime.megatron.ranks import pack_for
     from slime.megatron.routing_replay import RoutingReplay
 
@@ -133,7 +133,7 @@ def measure_replay(
     shape = route_shape(config)
     model = build_model(config, device, ComputeSettings(recompute=Recompute() if recompute else None), parallel)
     load_hf_weights(model, config, before)
-    replay = RoutingReplay([model], shape, mode)
+    replay = RoutingReplay(model, shape, mode)
     size, rank = parallel_state.get_data_parallel_world_size(), parallel_state.get_data_parallel_rank()
     own = MICRO_BATCHES[rank::size]
     everything = samples(shape if mode == "sampled" else None)
@@ -156,9 +156,11 @@ def measure_replay(
             mark,
         )
     load_hf_weights(model, config, after)
-    wrapped = DistributedDataParallel(model.config, DistributedDataParallelConfig(grad_reduce_in_fp32=True), model)
-    wrapped.zero_grad_buffer()
-    wrapped.config.finalize_model_grads_func = finalize_model_grads
+    settings = DistributedDataParallelConfig(grad_reduce_in_fp32=True)
+    wrapped = [DistributedDataParallel(model.config, settings, part) for part in parts_of(model)]
+    for part in wrapped:
+        part.zero_grad_buffer()
+    model.config.finalize_model_grads_func = finalize_model_grads
     batches, place = [], 0
     for indices in own:
         parts = [everything[i] for i in indices]
@@ -166,15 +168,8 @@ def measure_replay(
         replay.give(range(place, place + len(parts)), packed)
         place += len(parts)
         batches.append((indices, packed))
-    results = get_forward_backward_func()(
-        forward_step_func=partial(_forward, count=len(batches) * size),
-        data_iterator=iter(batches),
-        model=wrapped,
-        num_microbatches=len(batches),
-        seq_length=batches[0][1].tokens.shape[1],
-        micro_batch_size=1,
-        forward_only=False,
-    )
+    forward = partial(_forward, count=len(batches) * size)
+    results = run_schedule(wrapped, batches, forward, batches[0][1].tokens.shape[1], forward_only=False)
     loss = torch.tensor([sum(float(part) for part in results)], dtype=torch.float64, device=device)
     dist.all_reduce(loss, group=parallel_state.get_data_parallel_group())
     if parallel.pipeline > 1:

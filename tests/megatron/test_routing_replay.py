@@ -133,7 +133,7 @@ def test_replay_of_an_unchanged_policy_is_equal_to_the_bit(family: str, folders:
         for _ in range(3)
     )
     own = run_model(model, plain)
-    replay = RoutingReplay([model], route_shape(config), "recorded")
+    replay = RoutingReplay(model, route_shape(config), "recorded")
     replay.start(chosen)
     with replay.old_pass() as mark, torch.no_grad():
         assert mark is not None
@@ -158,6 +158,8 @@ def test_ranks_replay_what_one_does(ranks: int, folders: Folders, alone: None, t
             "tensor-context": ParallelSettings(tensor=2, context=2, sequence_parallel=True),
             "pipeline-experts": ParallelSettings(pipeline=2, expert=2),
         }
+    else:
+        layouts["virtual-pipeline"] = ParallelSettings(pipeline=2, virtual=2)
     cases: list[tuple[str, Kind]] = [("deepseek_v3", "recorded"), ("qwen3_moe", "sampled")]
     jobs: list[Job] = [
         (f"{layout} {family}", *folders[family], parallel, "pipeline" in layout, mode)
