@@ -11,6 +11,7 @@ import pytest
 
 from slime.config import REGISTRY, Config, ConfigError, dry_run, render_dry_run, write_dry_run
 from slime.config.dry_run import micro_batches
+from slime.config.layout import virtual_stages
 from slime.train import due
 
 
@@ -80,6 +81,17 @@ def test_dynamic_micro_batches_stay_in_their_bounds(small: Callable[..., Config]
     patterns = [[24] * 32, [1] * 32, [13, 12] * 16, [24, 1] * 16, [1 + 7 * one % 24 for one in range(32)]]
     for lengths in patterns:
         assert least <= first_fit(lengths, capacity) <= most
+
+
+def test_virtual_stages_take_whole_groups() -> None:
+    """Built directly: the interleaved pipeline of 2 x 3 parts, or of 2 layers a part, of a model of 12 layers."""
+    sizes = {"pipeline_model_parallel_size": 2, "micro_batch_size": 3}
+    config = Config(**sizes, num_virtual_stages_per_pipeline_rank=3)  # type: ignore[arg-type]
+    assert micro_batches(config, 16) == (6, 6) and virtual_stages(config, 12) == 3
+    config = Config(**sizes, num_layers_per_virtual_pipeline_stage=2,  # type: ignore[arg-type]
+                    microbatch_group_size_per_virtual_pipeline_stage=4)  # fmt: skip
+    assert micro_batches(config, 16) == (8, 8) and virtual_stages(config, 12) == 3
+    assert micro_batches(Config(**sizes), 13) == (5, 5) and virtual_stages(Config(**sizes), 12) == 1  # type: ignore[arg-type]
 
 
 def test_the_text_shows_what_was_given_and_from_where(small: Callable[..., Config]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 from families import gradient_of, sequences
 from mtp_cases import WITH_MTP, Reference, make_with_mtp
 
-from slime.weights.hf_config import HFConfigError, read_config
+from slime.weights.hf_config import HFConfigError, config_from_dict, read_config
 from slime.weights.hf_io import HFCheckpoint
 from slime.weights.mtp import repeated_tensors, with_mtp
 from slime.weights.tables import rules
@@ -93,6 +94,15 @@ def test_log_probs_gradients_and_bytes(family: str, recompute: bool, tmp_path: P
             assert gap <= GRADIENT_TOLERANCE * float(wanted.norm()) + 1e-6, spec.name
             compared += 1
     assert compared > 10
+
+
+def test_names_beside_a_vision_tower(tmp_path: Path) -> None:
+    """The MTP layer stands beside the decoder, and takes its embedding from within it."""
+    values = json.loads((make_with_mtp("qwen3_5_text", tmp_path) / "config.json").read_text(encoding="utf-8"))
+    whole = with_mtp(config_from_dict({"model_type": "qwen3_5", "text_config": values}), 1)
+    names = {name for rule in rules(whole) for name in rule.names if "mtp" in name}
+    assert names == {name for name in HFCheckpoint(tmp_path).shapes if name.startswith("mtp.")}
+    assert whole.untrained == ("model.visual.",)
 
 
 def test_what_a_checkpoint_has_not_is_refused(tmp_path: Path) -> None:
