@@ -100,6 +100,7 @@ COMMANDS: dict[str, Command] = {
     "check": Command("find what is wrong with a run before it starts", _check),
     "convert": _parsed("convert", "convert a checkpoint: Megatron, FP8, INT4, and back", "slime.weights.command"),
     "inspect": _parsed("inspect", "say what a checkpoint is, and whether it is whole", "slime.weights.inspect_command"),
+    "engine": _parsed("engine", "check what an engine that runs does and lacks", "slime.sglang.conformance.command"),
     "grade": _parsed("grade", "grade responses in a file", "slime.rewards.command"),
     "hooks": _parsed("hooks", "list hooks and check functions of yours against them", "slime.rollout.hook_command"),
     "tiny": _parsed("tiny", "make the small model, its tokenizer and its data", "slime.tiny.command"),

@@ -17,6 +17,7 @@ from slime.config.command import read_inputs, show_dry_run
 from slime.config.paths import with_absolute_paths
 from slime.config.preflight import examine
 from slime.config.preflight.inputs import Inputs
+from slime.config.serving_groups import serving_groups
 
 if TYPE_CHECKING:
     from slime.rewards.service import GradingService
@@ -144,13 +145,13 @@ async def train(config: Config, setup: RolloutSetup) -> None:
     with Report(config.num_rollout, config.metrics_file, config.tensorboard_dir) as report:
         for note in setup.notes:
             report.note(note)
-        report.note(f"starting {config.num_engines} engine(s) and the trainer")
-        async with _graders(config) as grader, Cluster(config) as cluster:
+        report.note(f"starting {sum(group.engines for group in serving_groups(config))} engine(s) and the trainer")
+        async with _graders(config) as grader, Cluster(config, report.note) as cluster:
             report.note(f"ready; weights from {cluster.loaded.source}; logs of the engines in {cluster.log_folder}")
             if cluster.loaded.data_cursor:
                 setup.source.load_state_dict(cluster.loaded.data_cursor)
 
-            rollouts = Rollouts(setup, cluster.client, grader, report.note)
+            rollouts = Rollouts(setup, cluster.client, grader, report.note, cluster.serving.clients)
 
             async def held_out(round_id: int) -> None:
                 for scores in await cluster.supervise(rollouts.evaluate(round_id)):

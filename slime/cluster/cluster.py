@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,13 +13,13 @@ import numpy.typing as npt
 import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayActorError, RayTaskError
-from ray.util.placement_group import PlacementGroup, remove_placement_group
+from ray.util.placement_group import remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from slime.cluster.engine_actor import EngineActor
-from slime.cluster.engine_spec import engine_spec
+from slime.cluster.engine_spec import Engine
 from slime.cluster.errors import RunFailedError, cause_of
-from slime.cluster.placement import ENGINE_SHARE, TRAINER_SHARE, place, plan_placement
+from slime.cluster.placement import ENGINE_SHARE, TRAINER_SHARE, Placed, place, plan_placement
+from slime.cluster.serving import Serving
 from slime.cluster.session import actor_environment
 from slime.cluster.supervision import Supervisor
 from slime.cluster.trainer_actor import Loaded, TrainerActor
@@ -41,31 +41,36 @@ class Cluster:
     Needs an open `RaySession`.
 
     Attributes:
-        client: generates with the engines.
+        serving: the engines, and what generates with them.
         loaded: what the trainer loaded.
         weight_version: version of the weights that the engines hold.
     """
 
-    client: SGLangClient
     loaded: Loaded
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, emit: Callable[[str], None] = print) -> None:
+        """
+        Args:
+            config: the resolved configuration.
+            emit: says a line to a person.
+        """
         self.config = config
-        self.plan = plan_placement(
-            config.device, config.train_gpus, config.num_engines, config.rollout_num_gpus_per_engine, config.colocate
-        )
         self.log_folder = Path(config.save, "logs") if config.save else Path(tempfile.mkdtemp(prefix="slime-logs-"))
+        self.serving = Serving(config, self.log_folder, emit)
+        self.plan = plan_placement(
+            config.device, config.train_gpus, self.serving.bundles, self.serving.first_bundles, config.colocate
+        )
         self._supervisor = Supervisor()
-        self._group: PlacementGroup | None = None
-        self._engines: list[ActorHandle] = []
+        self._placed: Placed | None = None
         self._trainers: list[ActorHandle] = []
 
     async def __aenter__(self) -> Cluster:
         try:
-            self._group = place(
-                self.plan, one_node=self.config.colocate and self.config.update_weight_transport != "disk"
+            self._placed = place(
+                self.plan,
+                one_node=self.config.colocate and self.config.update_weight_transport != "disk",
+                environment=actor_environment(self.config.device),
             )
-            self._engines = [self._engine(index) for index in range(len(self.plan.engines))]
             self._trainers = [self._trainer(rank) for rank in range(len(self.plan.trainers))]
             await self._start()
         except BaseException:
@@ -78,27 +83,29 @@ class Cluster:
 
     async def _start(self) -> None:
         """Bring engines and trainers up side by side; both take seconds, most of them imports."""
-        urls = await self._wait(_gather(self._engines, "start"))
-        for index, actor in enumerate(self._engines):
-            self._supervisor.watch_engine(actor, f"engine {index}")
+        await self.serving.start(self._engine_place, self._supervisor, self._wait)
         for rank, actor in enumerate(self._trainers):
             self._supervisor.watch_trainer(actor, f"trainer rank {rank}")
         address, port = await self.supervise(self._trainers[0].endpoint.remote())
         loaded, _ = await self.supervise(
-            asyncio.gather(_gather(self._trainers, "start", address, port), _gather(self._engines, "wait_ready"))
+            asyncio.gather(_gather(self._trainers, "start", address, port), self.serving.wait_ready())
         )
         self.loaded = loaded[0]
-        self.client = SGLangClient(urls, self.config.sglang_server_concurrency)
+        await self.supervise(self.serving.connect())
         self._sync = WeightSync(self.config, *self._weight_ends(), self._endpoint, self.start_round)
 
     def _weight_ends(self) -> tuple[list[Call], list[EngineLink]]:
         """Both ends of a weight update: the trainer's ranks, and the engines with their hosts."""
-        per_engine = self.config.rollout_num_gpus_per_engine
-        engines = [
-            EngineLink(control, tuple(range(bundle, bundle + per_engine)), _caller(actor))
-            for control, bundle, actor in zip(self.client.controls, self.plan.engines, self._engines, strict=True)
+        ends = [
+            EngineLink(control, slots, None if actor is None else _caller(actor))
+            for control, slots, actor in self.serving.policy_engines(self.plan.offset)
         ]
-        return [_caller(actor, "weights") for actor in self._trainers], engines
+        return [_caller(actor, "weights") for actor in self._trainers], ends
+
+    @property
+    def client(self) -> SGLangClient:
+        """Generates with the engines of the trained model."""
+        return self.serving.client
 
     async def _endpoint(self, rank: int) -> tuple[str, int]:
         """Address and a free port of a trainer's node."""
@@ -116,13 +123,24 @@ class Cluster:
             "num_cpus": share,
             **gpu,
             "runtime_env": actor_environment(self.config.device),
-            "scheduling_strategy": PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=bundle),
+            "scheduling_strategy": PlacementGroupSchedulingStrategy(
+                self._reserved.group, placement_group_bundle_index=self._reserved.slots[bundle].bundle
+            ),
         }
 
-    def _engine(self, index: int) -> ActorHandle:
-        options = self._options(self.plan.engines[index], ENGINE_SHARE) | {"max_concurrency": 2}
-        log = str((self.log_folder / f"engine-{index}.log").resolve())
-        return ray.remote(EngineActor).options(**options).remote(engine_spec(self.config, index), log)
+    @property
+    def _reserved(self) -> Placed:
+        if self._placed is None:
+            raise RuntimeError("nothing was placed yet")
+        return self._placed
+
+    def _engine_place(self, engine: Engine) -> tuple[dict[str, Any], dict[str, str]]:
+        """Ray's options of an engine's actor, and variables of its server: an actor sees its first GPU alone."""
+        first, count = self.plan.offset + engine.bundle, engine.group.gpus_per_engine
+        options = self._options(first, ENGINE_SHARE) | {"max_concurrency": 2}
+        if self.config.device == "cpu" or count == 1:
+            return options, {}
+        return options, {"CUDA_VISIBLE_DEVICES": ",".join(map(str, self._reserved.gpus(first, count)))}
 
     def _trainer(self, rank: int) -> ActorHandle:
         options = self._options(self.plan.trainers[rank], TRAINER_SHARE)
@@ -156,7 +174,14 @@ class Cluster:
             RunFailedError: a process ended; when that broke the update off, the message says which engine holds what.
             WeightUpdateError: the update failed otherwise.
         """
+        await self.supervise(self.serving.replace_lost())
         try:
+            return await self.supervise(self._sync.push())
+        except WeightUpdateError as error:
+            if not await self.serving.lost_one():
+                raise
+            self.serving.emit(f"{error}\nthe update is repeated")
+            await self.supervise(self.serving.replace_lost())
             return await self.supervise(self._sync.push())
         except RunFailedError as error:
             if isinstance(error.__cause__, WeightUpdateError):
@@ -181,18 +206,18 @@ class Cluster:
     async def close(self) -> None:
         """End every process of the run, in a bounded time."""
         await self._supervisor.close()
-        if hasattr(self, "client"):
-            if hasattr(self, "_sync"):
-                await self._sync.close()
-            await self.client.close()
-        if self._engines or self._trainers:
-            ends = [actor.stop.remote() for actor in self._engines] + [a.close.remote() for a in self._trainers]
+        if hasattr(self, "_sync"):
+            await self._sync.close()
+        await self.serving.close()
+        engines = self.serving.actors
+        if engines or self._trainers:
+            ends = [actor.stop.remote() for actor in engines] + [a.close.remote() for a in self._trainers]
             # Those that do not end in time, or are dead, are killed below; the guard then ends the server.
             await asyncio.to_thread(ray.wait, ends, num_returns=len(ends), timeout=STOP_SECONDS)
-        for actor in (*self._engines, *self._trainers):
+        for actor in (*engines, *self._trainers):
             ray.kill(actor)
-        if self._group is not None:
-            remove_placement_group(self._group)
+        if self._placed is not None:
+            remove_placement_group(self._placed.group)
         if not self.config.save:
             _remove_if_empty(self.log_folder)
 

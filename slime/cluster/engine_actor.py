@@ -23,14 +23,17 @@ class EngineActor:
         self.engine = EngineProcess(spec, log_path)
         self._stopping = threading.Event()
 
-    def start(self) -> str:
-        """Start the server and return its URL; it does not answer yet.
+    def start(self) -> tuple[str, int | None]:
+        """Start the server, or start it again after it ended, and return its URL; it does not answer yet.
+
+        Returns:
+            The URL, and the port where a prefill engine meets decode engines.
 
         Raises:
             PortBusyError, UntriedVersionError: see `EngineProcess.start`.
         """
         self.engine.start()
-        return self.engine.url
+        return self.engine.url, self.engine.bootstrap_port
 
     def wait_ready(self) -> float:
         """Wait for the first generated token; seconds since the start.

@@ -7,7 +7,7 @@ time-out, so a killed engine is noticed within a second also while it is generat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from ray.actor import ActorHandle
@@ -16,6 +16,7 @@ from ray.exceptions import RayActorError
 from slime.cluster.errors import RunFailedError, describe_death
 
 T = TypeVar("T")
+Survives = Callable[[str], Awaitable[bool]]
 PING_SECONDS = 1.0
 # When work fails because a process died, the process's own reason says more; it is known this much later at most.
 REASON_SECONDS = 3.0
@@ -27,9 +28,20 @@ class Supervisor:
     def __init__(self) -> None:
         self._watchers: list[asyncio.Task[str]] = []
 
-    def watch_engine(self, actor: ActorHandle, name: str) -> None:
-        """Watch an engine's actor and its server. `name` is how messages call it."""
-        self._watchers.append(asyncio.create_task(_engine_end(actor, name)))
+    def watch_engine(self, actor: ActorHandle, name: str, survives: Survives | None = None) -> None:
+        """Watch an engine's actor and its server.
+
+        Args:
+            actor: of the engine.
+            name: how messages call it.
+            survives: called with the reason when the server ended; it says whether the run goes on, and returns when
+                the server runs again. None: the run ends with the server.
+        """
+        self._watchers.append(asyncio.create_task(_engine_end(actor, name, survives)))
+
+    def watch_program(self, failure: Callable[[], str | None]) -> None:
+        """Watch a program of this machine; `failure` says why it does not run, or None while it does."""
+        self._watchers.append(asyncio.create_task(_program_end(failure)))
 
     def watch_trainer(self, actor: ActorHandle, name: str) -> None:
         """Watch a trainer's actor. `name` is how messages call it."""
@@ -67,12 +79,22 @@ class Supervisor:
         self._watchers.clear()
 
 
-async def _engine_end(actor: ActorHandle, name: str) -> str:
-    try:
-        reason = await actor.watch.remote()
-    except RayActorError as error:
-        return describe_death(f"the actor of {name}", error)
-    return f"{name}: {reason}" if reason else f"{name} was stopped while the run still needed it"
+async def _engine_end(actor: ActorHandle, name: str, survives: Survives | None) -> str:
+    while True:
+        try:
+            reason = await actor.watch.remote()
+        except RayActorError as error:
+            return describe_death(f"the actor of {name}", error)
+        if not reason:
+            return f"{name} was stopped while the run still needed it"
+        if survives is None or not await survives(f"{name}: {reason}"):
+            return f"{name}: {reason}"
+
+
+async def _program_end(failure: Callable[[], str | None]) -> str:
+    while (reason := failure()) is None:
+        await asyncio.sleep(PING_SECONDS)
+    return reason
 
 
 async def _trainer_end(actor: ActorHandle, name: str) -> str:

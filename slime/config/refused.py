@@ -36,6 +36,14 @@ _SERVER = {
     "ssl-keyfile-password": "a secret on a command line is visible to everybody",
     "disable-cuda-graph": "SGLang deprecates it: give --sglang-cuda-graph-backend-decode disabled and "
     "--sglang-cuda-graph-backend-prefill disabled",
+    "is-embedding": "an engine that embeds text generates none",
+    "prefill-only-disable-kv-cache": "an engine without a KV cache generates nothing",
+    "allow-auto-truncate": "a prompt that the engine cuts would be trained whole",
+    "preferred-sampling-params": "every request carries its own; others would change what is sampled unnoticed",
+    "delete-ckpt-after-loading": "--hf-checkpoint is read again: by the trainer, and by every engine that starts",
+    "revision": "the checkpoint is the folder --hf-checkpoint",
+    "json-model-override-args": "model dimensions come from config.json of --hf-checkpoint",
+    "download-dir": "nothing is downloaded; the engine serves --hf-checkpoint",
     "monokernel-backend": "SGLang deprecates it: give --sglang-enable-amd-monokernel",
 }
 

@@ -24,7 +24,7 @@ from slime.config.validate import validate
 from slime.config.values import ValueProblem, from_data
 
 # Rules that say what the runtime does not run yet, where no single flag is planned.
-NOT_YET_RULES = frozenset({"gpu-run"})
+NOT_YET_RULES = frozenset({"gpu-run", "serving-groups"})
 
 
 class Refused(ConfigError):

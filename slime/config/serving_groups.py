@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from slime.config.config import Config
 from slime.config.errors import ConfigError, Problem
-from slime.config.yaml_lines import Path as KeyPath
-from slime.config.yaml_lines import YamlError, load_yaml_with_lines, nearest_line
 
 Kind = Literal["regular", "prefill", "decode", "encoder", "placeholder"]
+
+DEFAULT_MODEL = "default"
+"""Name of the served model when nothing gives it another."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,18 @@ class ServingGroup:
         kind: what the engines do; a placeholder keeps its GPUs free.
         gpus: of all engines of the group.
         gpus_per_engine: of one engine.
+        model_path: folder that the engines serve; None = ``--hf-checkpoint``.
+        update_weights: whether the engines take the trainer's weights.
+        overrides: server arguments of this group alone, by their names without dashes.
     """
 
     model: str
     kind: Kind
     gpus: int
     gpus_per_engine: int
+    model_path: str | None = None
+    update_weights: bool = True
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def engines(self) -> int:
@@ -44,13 +50,15 @@ def serving_groups(config: Config) -> tuple[ServingGroup, ...]:
         ConfigError: ``--sglang-config`` cannot be read, or does not add up; the message has the file and the line.
     """
     if config.sglang_config is not None:
-        return tuple(_Reader(config, config.sglang_config).groups())
+        from slime.config.serving_file import read_groups  # it needs the class above
+
+        return read_groups(config, config.sglang_config)
     if not config.num_engines:
         return ()
     each = config.rollout_num_gpus_per_engine
     prefill = config.prefill_num_servers
     if prefill is None:
-        return (ServingGroup("default", "regular", config.num_engines * each, each),)
+        return (ServingGroup(DEFAULT_MODEL, "regular", config.num_engines * each, each),)
     if not 0 < prefill < config.num_engines:
         raise ConfigError(
             Problem(
@@ -62,81 +70,31 @@ def serving_groups(config: Config) -> tuple[ServingGroup, ...]:
         )
     decode = config.num_engines - prefill
     return (
-        ServingGroup("default", "prefill", prefill * each, each),
-        ServingGroup("default", "decode", decode * each, each),
+        ServingGroup(DEFAULT_MODEL, "prefill", prefill * each, each),
+        ServingGroup(DEFAULT_MODEL, "decode", decode * each, each),
     )
 
 
-class _Reader:
-    """Reads the file of ``--sglang-config``; the keys are those of slime."""
+def disaggregated(groups: Iterable[ServingGroup]) -> bool:
+    """Whether prefill and decode run in engines of their own."""
+    return any(group.kind in ("prefill", "decode") for group in groups)
 
-    def __init__(self, config: Config, path: str) -> None:
-        self.config = config
-        self.path = path
-        self.lines: Mapping[KeyPath, int] = {}
 
-    def groups(self) -> Iterator[ServingGroup]:
-        """Yield the groups of every model, in the order of the file. Raises ConfigError."""
-        models = self._load()
-        total = 0
-        for index, model in enumerate(models):
-            place: KeyPath = ("sglang", index)
-            name = self._text(model, place, "name")
-            key = next((one for one in ("server_groups", "engine_groups") if one in model), None)
-            if key is None or not isinstance(model[key], list):
-                raise self._wrong(place, f"the model {name} has no list server_groups")
-            kinds = set()
-            for number, entry in enumerate(model[key]):
-                group = self._group(name, model, entry, (*place, key, number))
-                kinds.add(group.kind)
-                total += group.gpus
-                yield group
-            if "regular" in kinds and kinds & {"prefill", "decode"}:
-                raise self._wrong(place, f"the model {name} mixes regular engines with prefill and decode engines")
-        if total != self.config.rollout_num_gpus:
-            raise self._wrong(
-                ("sglang",), f"the groups have {total} GPUs, --rollout-num-gpus says {self.config.rollout_num_gpus}"
-            )
+def policy_model(groups: Iterable[ServingGroup]) -> str:
+    """Name of the model that takes the trainer's weights and generates the samples."""
+    return next((group.model for group in groups if group.update_weights and group.engines), DEFAULT_MODEL)
 
-    def _load(self) -> list[Mapping[str, Any]]:
-        try:
-            data, lines = load_yaml_with_lines(Path(self.path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            if isinstance(error, YamlError):
-                raise ConfigError(f"{self.path}:{error.line + 1}: {error.message}") from None
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise ConfigError(f"--sglang-config {self.path} cannot be read: {reason}") from None
-        self.lines = lines
-        models = data.get("sglang") if isinstance(data, dict) else None
-        if not isinstance(models, list) or not models or not all(isinstance(one, dict) for one in models):
-            raise self._wrong((), "a key sglang with a list of models is expected")
-        return models
 
-    def _group(self, model: str, settings: Mapping[str, Any], entry: Any, place: KeyPath) -> ServingGroup:
-        if not isinstance(entry, dict):
-            raise self._wrong(place, "a group is a mapping with worker_type and num_gpus")
-        kind = self._text(entry, place, "worker_type")
-        if kind not in get_args(Kind):
-            raise self._wrong((*place, "worker_type"), f"worker_type {kind}: not one of {', '.join(get_args(Kind))}")
-        gpus = self._number(entry, place, "num_gpus", None)
-        usual = settings.get("num_gpus_per_engine", self.config.rollout_num_gpus_per_engine)
-        each = self._number(entry, place, "num_gpus_per_engine", usual)
-        if gpus % each:
-            raise self._wrong(place, f"num_gpus {gpus} does not divide into engines of {each}")
-        return ServingGroup(model, kind, gpus, each)  # type: ignore[arg-type]  # compared with the kinds above
+def generating_engines(config: Config) -> int:
+    """Engines that generate samples: those of the trained model, or the external ones.
 
-    def _text(self, entry: Mapping[str, Any], place: KeyPath, key: str) -> str:
-        value = entry.get(key)
-        if not isinstance(value, str) or not value:
-            raise self._wrong((*place, key), f"{key} is text, not {value!r}")
-        return value
+    With prefill and decode apart, a request occupies one of each, and the decode engines count.
 
-    def _number(self, entry: Mapping[str, Any], place: KeyPath, key: str, usual: Any) -> int:
-        value = entry.get(key, usual)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self._wrong((*place, key), f"{key} is a number of GPUs, not {value!r}")
-        return value
-
-    def _wrong(self, place: KeyPath, message: str) -> ConfigError:
-        line = nearest_line(dict(self.lines), place) + 1
-        return ConfigError(Problem("cfg", f"{self.path}:{line}: {message}", flags=("--sglang-config",)))
+    Raises:
+        ConfigError: see `serving_groups`.
+    """
+    if config.rollout_external_engine_addrs:
+        return len(config.rollout_external_engine_addrs)
+    groups = serving_groups(config)
+    own = [group for group in groups if group.model == policy_model(groups) and group.kind in ("regular", "decode")]
+    return sum(group.engines for group in own)

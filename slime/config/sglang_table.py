@@ -26,7 +26,8 @@ class ServerArgument:
     """One argument of SGLang's server.
 
     ``name`` is the command-line name without dashes, ``field`` the attribute of ``ServerArgs``, ``type`` one of bool,
-    int, float and str, ``default`` what the server takes when it is not given, ``also`` its other names.
+    int, float and str, ``default`` what the server takes when it is not given, ``also`` its other names. A switch that
+    is ``negatable`` is turned off by its name with ``no-`` in front.
     """
 
     name: str
@@ -37,6 +38,7 @@ class ServerArgument:
     default: Any = None
     also: tuple[str, ...] = ()
     deprecated: bool = False
+    negatable: bool = False
 
 
 @cache

@@ -46,6 +46,8 @@ class SamplingParams:
         top_logprobs_num: likeliest ids whose log-probs come back at each position; 0 = none. A field of the request,
             not of its sampling parameters.
         routes: the experts of every token come back as well; likewise a field of the request. None = not asked for.
+        session: requests of one session, such as the turns of a trajectory, go to one engine where possible, which has
+            their beginning in its cache. Not a sampling parameter either; None = any engine.
     """
 
     max_new_tokens: int
@@ -61,6 +63,7 @@ class SamplingParams:
     banned_token_ids: tuple[int, ...] = ()
     top_logprobs_num: int = 0
     routes: RouteRequest | None = None
+    session: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters as SGLang's ``/generate`` takes them, JSON-ready; what is at SGLang's default is left out."""

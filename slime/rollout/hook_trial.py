@@ -12,13 +12,14 @@ from slime.data.prompts import Prompt, PromptDataset
 from slime.data.sample import Sample, Status
 from slime.data.source import PromptSource
 from slime.rollout import hook_results
-from slime.rollout.client import Generation, SamplingParams
+from slime.rollout.client import GenerateClient, Generation, SamplingParams
 from slime.rollout.context import CustomRunner
 from slime.rollout.filters import decision
 from slime.rollout.hook_call import HookFunction
 from slime.rollout.hook_results import shown
 from slime.rollout.hook_set import HookSet
 from slime.rollout.runner import RunnerOptions
+from slime.rollout.served import serve
 from slime.rollout.text import TextTools
 
 LOG_PROB = -0.5
@@ -53,7 +54,8 @@ class Trial:
         attempt = ATTEMPTS.get(hook.hook.name)
         if attempt is None:
             return "signature fits; it is called in the trainer, so it is not tried here"
-        return asyncio.run(attempt(self, hook))
+        with serve(EveryModel(self)):
+            return asyncio.run(attempt(self, hook))
 
     def source(self) -> PromptSource:
         """An endless source of the prompt."""
@@ -92,6 +94,17 @@ class ScriptedClient:
 
     async def abort(self, rid: str) -> None:
         """Nothing is ever in flight."""
+
+
+class EveryModel(dict[str, GenerateClient]):
+    """Served models of any name; each answers as the engine does."""
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__()
+        self.trial = trial
+
+    def __missing__(self, name: str) -> GenerateClient:
+        return ScriptedClient(self.trial)
 
 
 async def _generate(trial: Trial, hook: HookFunction) -> str:

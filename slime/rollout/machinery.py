@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slime.config import Config
 from slime.rollout.client import GenerateClient
@@ -16,6 +16,7 @@ from slime.rollout.grading import Grader, Rewarder, RewardOptions
 from slime.rollout.hook_set import HookSet
 from slime.rollout.progress import Print
 from slime.rollout.runner import RunnerOptions, SampleRunner
+from slime.rollout.served import serve
 from slime.rollout.text import TextTools
 
 
@@ -33,6 +34,7 @@ class Machinery:
         rewards: how they are graded.
         held_out: sets to evaluate on.
         emit: prints a line for a person; None = silent.
+        models: clients of every served model by its name; hooks get them from `slime.rollout.served.served_model`.
     """
 
     config: Config
@@ -44,6 +46,7 @@ class Machinery:
     rewards: RewardOptions
     held_out: tuple[HeldOut, ...] = ()
     emit: Print | None = print
+    models: Mapping[str, GenerateClient] = field(default_factory=dict)
 
     def sample_runner(
         self, options: RunnerOptions, generate_path: str | None, evaluation: bool = False
@@ -60,7 +63,8 @@ class Machinery:
         """Inside, `machinery()` gives this."""
         token = _CURRENT.set(self)
         try:
-            yield
+            with serve(self.models):
+                yield
         finally:
             _CURRENT.reset(token)
 

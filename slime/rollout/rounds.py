@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
+from slime.config.serving_groups import DEFAULT_MODEL, generating_engines
 from slime.data.sample import Sample, SampleError
 from slime.observability.evaluation import EvalScores, eval_scores
 from slime.observability.metrics import MetricOptions, Metrics, rollout_metrics, speed_metrics
@@ -21,19 +23,28 @@ from slime.rollout.setup import RolloutSetup
 class Rollouts:
     """Makes the rounds of a run."""
 
-    def __init__(self, setup: RolloutSetup, client: GenerateClient, grader: Grader, emit: Print | None = print) -> None:
+    def __init__(
+        self,
+        setup: RolloutSetup,
+        client: GenerateClient,
+        grader: Grader,
+        emit: Print | None = print,
+        models: Mapping[str, GenerateClient] | None = None,
+    ) -> None:
         """
         Args:
             setup: see `prepare`.
             client: samples token ids.
             grader: the built-in graders.
             emit: prints a line for a person; None = silent.
+            models: clients of every served model by its name; None = `client` alone.
         """
         self.setup = setup
         self.config = setup.config
         self.tools = Machinery(
-            setup.config, client, grader, setup.text, setup.hooks, setup.runner, setup.rewards, setup.held_out, emit
-        )
+            setup.config, client, grader, setup.text, setup.hooks, setup.runner, setup.rewards, setup.held_out, emit,
+            models or {DEFAULT_MODEL: client},
+        )  # fmt: skip
 
     async def generate(self, round_id: int, weight_version: int) -> RolloutFnTrainOutput:
         """Generate one round.
@@ -87,7 +98,9 @@ class Rollouts:
         if generated is None:
             return {}  # a function of the user's, or supervised data: nothing is known of the engines
         samples = [sample for group in output.samples for sample in group]
-        return speed_metrics(samples, seconds, generated, self.config.rollout_num_gpus)
+        return speed_metrics(
+            samples, seconds, generated, self.config.rollout_num_gpus or generating_engines(self.config)
+        )
 
     def _logged(self, round_id: int, output: RolloutFnTrainOutput, seconds: float) -> bool:
         hook = self.setup.hooks.one("rollout-log")

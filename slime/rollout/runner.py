@@ -120,6 +120,7 @@ class SampleRunner:
             RolloutError: the answer breaks its contract.
         """
         options = self.options
+        sampling = replace(sampling, session=sample.session_id or f"{options.name}-{sample.index}")
         if sampling.routes is not None:
             known = common_start(sample.tokens, sample.rollout_routed_experts, input_ids)
             sampling = replace(sampling, routes=replace(sampling.routes, start=known))

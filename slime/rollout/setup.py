@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slime.config import Config
+from slime.config.serving_groups import generating_engines
 from slime.data.batch import BatchOptions
 from slime.data.buffer import BufferFilter, Group, oldest_first, stalest_first
 from slime.data.chat_template import ChatTemplateError, use_template
@@ -158,7 +159,7 @@ def _runner_options(config: Config, stop_token_ids: tuple[int, ...]) -> RunnerOp
             top_logprobs_num=config.score_centering_top_k if config.use_score_centering else 0,
             routes=_route_request(config),
         ),
-        concurrency=config.sglang_server_concurrency * config.num_engines,
+        concurrency=config.sglang_server_concurrency * generating_engines(config),
         max_context_len=config.rollout_max_context_len,
         rollout_seed=config.rollout_seed,
         partial_rollout=config.partial_rollout,

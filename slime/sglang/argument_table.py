@@ -75,9 +75,8 @@ def read_installed() -> dict[str, Any]:
 
 
 def _argument(row: dict[str, Any]) -> dict[str, Any]:
-    """One entry: name without dashes, field of ServerArgs, type, whether a list, choices, default, other names.
-
-    What is empty is left out.
+    """One entry: name without dashes, field of ServerArgs, type, whether a list, choices, default, other names, and
+    whether `--no-` turns it off. What is empty is left out.
     """
     switch = row["action"] in ("_StoreTrueAction", "BooleanOptionalAction", "DeprecatedStoreTrueAction")
     name, *others = (one.removeprefix("--") for one in row["names"])
@@ -90,6 +89,7 @@ def _argument(row: dict[str, Any]) -> dict[str, Any]:
         "default": row["default"],
         "also": others,
         "deprecated": row["action"].startswith("Deprecated"),
+        "negatable": row["action"] == "BooleanOptionalAction",
     }
     # The default False of a switch stays: it is no None, which stands for what the server works out.
     return {key: value for key, value in entry.items() if key == "default" or value not in (None, [], False)}

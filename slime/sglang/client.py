@@ -1,8 +1,14 @@
-"""The generation client: spreads requests over the engines, bounded in number, time and retries."""
+"""The generation client: spreads requests over the engines, bounded in number, time and retries.
+
+It sends a request to the engine with the fewest in flight, and a further request of a session to the engine of the one
+before, which holds the session's beginning in its prefix cache. Where a router stands between, the router chooses, and
+is told the session.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,9 +21,12 @@ from slime.data.sample_types import SpecInfo
 from slime.rollout.client import Generation, SamplingParams
 from slime.sglang.control import EngineControl
 from slime.sglang.http import RequestError, open_session, request_json
+from slime.sglang.router import SESSION_HEADER
 from slime.sglang.routes import read_routes, request_fields
 
 FINISH_REASONS = {"stop": "stop", "length": "length", "abort": "abort"}
+# Sessions whose engine is remembered; the oldest are forgotten first. More than any round has samples.
+SESSIONS = 1 << 17
 
 
 class SGLangClient:
@@ -33,6 +42,7 @@ class SGLangClient:
         timeout: float = 1800.0,
         retries: int = 3,
         retry_seconds: float = 1.0,
+        router: str | None = None,
     ) -> None:
         """
         Args:
@@ -41,17 +51,23 @@ class SGLangClient:
             timeout: seconds that one request may take in the server.
             retries: how often a request is sent again after a lost connection or a busy answer.
             retry_seconds: pause before the first retry; it doubles each time.
+            router: base URL of a router that knows these engines; requests to generate go there, all others to the
+                engines themselves.
         """
         if not urls:
             raise ValueError("a client needs at least one engine")
         self.urls = list(urls)
+        self.router = router
         self.timeout = timeout
         self.retries = retries
         self.retry_seconds = retry_seconds
         # Control requests must not queue behind generation, so they get connections beyond the limit.
         self.session: aiohttp.ClientSession = open_session(concurrency * len(urls) + len(urls))
-        self._slots = {url: asyncio.Semaphore(concurrency) for url in urls}
-        self._in_flight = dict.fromkeys(urls, 0)
+        targets = urls if router is None else [router]
+        self._slots = {url: asyncio.Semaphore(concurrency * len(urls) // len(targets)) for url in targets}
+        self._in_flight = dict.fromkeys(targets, 0)
+        self._engine_of: OrderedDict[str, str] = OrderedDict()
+        self._left: set[str] = set()
         self._sent: dict[str, tuple[str, str]] = {}
         self._waiting: set[str] = set()
         self._cancelled: set[str] = set()
@@ -79,7 +95,7 @@ class SGLangClient:
     async def _until_answered(self, input_ids: list[int], sampling: SamplingParams, rid: str) -> Generation:
         attempt = 0
         while True:
-            url = min(self.urls, key=lambda u: self._in_flight[u])
+            url = self._choose(sampling.session, avoid_last=attempt > 0)
             # A server refuses a name that it still knows from an attempt whose connection was lost.
             name = rid if attempt == 0 else f"{rid}.retry{attempt}"
             try:
@@ -90,6 +106,18 @@ class SGLangClient:
                 await asyncio.sleep(self.retry_seconds * 2**attempt)
                 attempt += 1
 
+    def _choose(self, session: str | None, avoid_last: bool) -> str:
+        """Where to send a request: the session's engine, unless it just failed, else the one with the fewest."""
+        last = self._engine_of.pop(session, None) if session is not None else None
+        here = [url for url in self._in_flight if url not in self._left]
+        free = [url for url in here if not avoid_last or url != last] or here
+        url = last if last is not None and last in free else min(free, key=lambda one: self._in_flight[one])
+        if session is not None:
+            self._engine_of[session] = url
+            if len(self._engine_of) > SESSIONS:
+                self._engine_of.popitem(last=False)
+        return url
+
     async def _attempt(
         self, url: str, name: str, input_ids: list[int], sampling: SamplingParams, rid: str
     ) -> Generation:
@@ -99,20 +127,35 @@ class SGLangClient:
                 if rid in self._cancelled:
                     return Generation([], [], "abort", "")
                 self._sent[rid] = (url, name)
-                answer = await request_json(
-                    self.session, "POST", f"{url}/generate", _body(input_ids, sampling, name), self.timeout
-                )
+                named = self.router is not None and sampling.session is not None
+                headers = {SESSION_HEADER: str(sampling.session)} if named else None
+                body = _body(input_ids, sampling, name)
+                answer = await request_json(self.session, "POST", f"{url}/generate", body, self.timeout, headers)
                 found = _parse(answer, url, sampling.top_logprobs_num)
                 return _with_routes(found, answer, url, sampling, len(input_ids))
         finally:
             self._in_flight[url] -= 1
             self._sent.pop(rid, None)
 
+    def leave(self, url: str) -> bool:
+        """Send nothing more to an engine that ended; False, and nothing changes, when there is no other one."""
+        if len(self._left) + 1 == len(self.urls):
+            return False
+        self._left.add(url)
+        return True
+
+    def enter(self, url: str) -> None:
+        """Send requests again to an engine that left."""
+        self._left.discard(url)
+
     async def abort(self, rid: str) -> None:
         """Cancel the request `rid`; its `generate` returns what came so far. Unknown names are ignored."""
         if rid in self._sent:
             url, name = self._sent[rid]
-            await request_json(self.session, "POST", f"{url}/abort_request", {"rid": name})
+            # Only a router knows where it sent a request, and an engine ignores a name that it does not know.
+            urls = [url] if self.router is None else self.urls
+            posts = (request_json(self.session, "POST", f"{one}/abort_request", {"rid": name}) for one in urls)
+            await asyncio.gather(*posts)
         elif rid in self._waiting:  # for a free slot, or before it is sent again: then it is not sent at all
             self._cancelled.add(rid)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -46,23 +47,33 @@ def open_session(connections: int, reuse: bool = True) -> aiohttp.ClientSession:
 
 
 async def request_json(
-    session: aiohttp.ClientSession, method: str, url: str, body: Any = None, timeout: float = 60.0
+    session: aiohttp.ClientSession,
+    method: str,
+    url: str,
+    body: Any = None,
+    timeout: float = 60.0,
+    headers: Mapping[str, str] | None = None,
 ) -> Any:
     """Send one request and return the JSON of its answer; None for an empty answer, text when it is not JSON.
 
     Args:
         session: an open session.
-        method: "GET" or "POST".
+        method: "GET", "POST" or "DELETE".
         url: full URL.
         body: what to send as JSON with a POST.
         timeout: seconds for the whole exchange, the wait for a free connection included.
+        headers: to send besides.
 
     Raises:
         RequestError: no answer in time, a lost connection, or a status other than 2xx (with the server's own words).
     """
     try:
         async with session.request(
-            method, url, json=body if method == "POST" else None, timeout=aiohttp.ClientTimeout(total=timeout)
+            method,
+            url,
+            json=body if method == "POST" else None,
+            timeout=aiohttp.ClientTimeout(total=timeout),
+            headers=headers,
         ) as response:
             text = await response.text()
             if not 200 <= response.status < 300:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from slime.sglang import cpu
 
-Value = str | int | float | bool
+Value = str | int | float | bool | tuple[str | int | float, ...]
 """Value of one server argument; True stands for a switch that is given, False for one that is left out."""
 
 # SGLang on a CPU: no CUDA graphs, no overlapped scheduling, attention written in torch. Without `sleep-on-idle` an idle
@@ -45,6 +45,7 @@ class EngineSpec:
         tensor_parallel: GPUs (on a CPU: processes) of the engine.
         host: address to listen on; loopback unless told otherwise.
         port: port to listen on; None has a free one chosen.
+        bootstrap: whether the engine also listens for decode engines, as a prefill engine does; on a free port.
         seed: `--random-seed` of the server.
         arguments: further `launch_server` arguments without their leading dashes; they override the defaults.
         environment: further variables for the server.
@@ -56,14 +57,21 @@ class EngineSpec:
     tensor_parallel: int = 1
     host: str = "127.0.0.1"
     port: int | None = None
+    bootstrap: bool = False
     seed: int = 0
     arguments: Mapping[str, Value] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     start_seconds: float = 600.0
 
 
-def server_arguments(spec: EngineSpec, port: int) -> dict[str, Value]:
-    """All arguments of the server, defaults of the device first, the user's last."""
+def server_arguments(spec: EngineSpec, port: int, bootstrap_port: int | None = None) -> dict[str, Value]:
+    """All arguments of the server, defaults of the device first, the user's last.
+
+    Args:
+        spec: the engine.
+        port: to listen on.
+        bootstrap_port: on which a prefill engine listens for decode engines.
+    """
     base: dict[str, Value] = {
         "model-path": spec.model_path,
         "host": spec.host,
@@ -76,25 +84,31 @@ def server_arguments(spec: EngineSpec, port: int) -> dict[str, Value]:
         "log-level-http": "warning",
     }
     base |= CPU_ARGUMENTS if spec.device == "cpu" else CUDA_ARGUMENTS
+    if bootstrap_port is not None:
+        base["disaggregation-bootstrap-port"] = bootstrap_port
     return base | dict(spec.arguments)
 
 
-def server_command(spec: EngineSpec, port: int) -> list[str]:
-    """The command that starts the server; an argument list, never a shell line."""
-    command = [sys.executable, "-m", "sglang.launch_server"]
-    for name, value in server_arguments(spec, port).items():
+def server_command(spec: EngineSpec, port: int, bootstrap_port: int | None = None) -> list[str]:
+    """The command that starts the server; an argument list, never a shell line. Arguments are those of above."""
+    return [sys.executable, "-m", "sglang.launch_server", *words(server_arguments(spec, port, bootstrap_port))]
+
+
+def words(arguments: Mapping[str, Value]) -> list[str]:
+    """Arguments as words of a command line."""
+    found = []
+    for name, value in arguments.items():
         if value is True:
-            command.append(f"--{name}")
+            found.append(f"--{name}")
         elif value is not False:
-            command += [f"--{name}", str(value)]
-    return command
+            found += [f"--{name}", *(map(str, value) if isinstance(value, tuple) else (str(value),))]
+    return found
 
 
-def server_environment(spec: EngineSpec, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The whole environment of the server.
+def child_environment(inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a server that this run starts, whatever it is.
 
     Args:
-        spec: the engine.
         inherited: variables of the launching process; `os.environ` when None.
     """
     environment = dict(os.environ if inherited is None else inherited)
@@ -107,6 +121,12 @@ def server_environment(spec: EngineSpec, inherited: Mapping[str, str] | None = N
     environment["PYTHONUNBUFFERED"] = "1"
     # What the server needs lies in the model's folder. A name that it does not find is an error, never a download.
     environment["HF_HUB_OFFLINE"] = environment["TRANSFORMERS_OFFLINE"] = "1"
+    return environment
+
+
+def server_environment(spec: EngineSpec, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The whole environment of an engine; see `child_environment`."""
+    environment = child_environment(inherited)
     if spec.device == "cpu":
         environment |= cpu.environment()
     return environment | dict(spec.environment)

@@ -12,7 +12,7 @@ import pytest
 
 from slime.config import Config, ConfigError
 from slime.config.layout import devices, processes, train_rank
-from slime.config.serving_groups import ServingGroup, serving_groups
+from slime.config.serving_groups import ServingGroup, generating_engines, policy_model, serving_groups
 
 
 def cuda(**changes: Any) -> Config:
@@ -152,9 +152,12 @@ def test_groups_of_a_file(tmp_path: Path) -> None:
         ("worker_type: placeholder", "worker_type: regular", 2, "mixes regular engines with prefill"),
         ("num_gpus: 2\n      - {", "num_gpus: 3\n      - {", 7, "num_gpus 3 does not divide into engines of 2"),
         ("num_gpus: 2\n      - {", "num_gpus: two\n      - {", 8, "num_gpus is a number of GPUs, not 'two'"),
-        ("server_groups", "groups", 2, "the model actor has no list server_groups"),
+        ("server_groups", "groups", 4, "unknown key groups; did you mean server_groups?"),
+        ("num_gpus_per_engine: 2\n", "num_gpus_per_engin: 2\n", 3, "did you mean num_gpus_per_engine?"),
+        ("worker_type: decode,", "worker_type: prefill,", 2, "has prefill engines and no decode engine"),
         ("name: actor", "name: 3", 2, "name is text, not 3"),
-        ("sglang:", "models:", 1, "a key sglang with a list of models is expected"),
+        ("sglang:", "models:", 1, "unknown key models; known: sglang"),
+        ("sglang:", "sglang: 3\nsglangs:", 2, "unknown key sglangs; did you mean sglang?"),
         ("  - name", "  - - name", 3, "not valid YAML"),
     ],
 )
@@ -165,6 +168,81 @@ def test_a_mistake_in_the_file_has_its_line(tmp_path: Path, old: str, new: str, 
     with pytest.raises(ConfigError) as caught:
         serving_groups(cuda(sglang_config=str(path)))
     assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert part in str(caught.value)
+
+
+MODELS = """\
+sglang:
+  - name: policy
+    server_groups:
+      - worker_type: regular
+        num_gpus: 2
+        overrides: {schedule_policy: lpm, mem_fraction_static: 0.5, enable_metrics: true, cuda_graph_bs_decode: [1, 2]}
+      - worker_type: regular
+        num_gpus: 4
+        num_gpus_per_engine: 2
+  - name: judge
+    model_path: JUDGE
+    server_groups:
+      - {worker_type: regular, num_gpus: 2}
+"""
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Path:
+    """A folder that counts as a model."""
+    (tmp_path / "judge").mkdir()
+    (tmp_path / "judge" / "config.json").write_text("{}")
+    return tmp_path / "judge"
+
+
+def read(tmp_path: Path, text: str, **changes: Any) -> tuple[ServingGroup, ...]:
+    (tmp_path / "sglang.yaml").write_text(text)
+    return serving_groups(cuda(sglang_config=str(tmp_path / "sglang.yaml"), hf_checkpoint="/models/actor", **changes))
+
+
+def test_models_and_their_overrides(tmp_path: Path, judge: Path) -> None:
+    first, second, third = read(tmp_path, MODELS.replace("JUDGE", str(judge)))
+    assert first.overrides == {
+        "schedule-policy": "lpm", "mem-fraction-static": 0.5, "enable-metrics": True, "cuda-graph-bs-decode": (1, 2),
+    }  # fmt: skip
+    assert (first.engines, second.engines, third.engines) == (2, 2, 2)
+    assert (first.model_path, third.model_path) == (None, str(judge))
+    assert [group.update_weights for group in (first, second, third)] == [True, True, False]
+    assert policy_model((first, second, third)) == "policy"
+    config = cuda(sglang_config=str(tmp_path / "sglang.yaml"), hf_checkpoint="/models/actor")
+    assert generating_engines(config) == 4, "those of the judge do not sample"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "part"),
+    [
+        ("schedule_policy: lpm", "schedule_polic: lpm", 6, "no server argument schedule_polic; did you mean"),
+        ("schedule_policy: lpm", "schedule_policy: best", 6, "schedule_policy best: "),
+        ("enable_metrics: true", "enable_metrics: 1", 6, "enable_metrics 1: "),
+        ("enable_metrics: true", "model_path: x", 6, "model_path is set by the runtime: the engine serves"),
+        ("enable_metrics: true", "tp_size: 2", 6, "tp_size is set by the runtime: derived from"),
+        ("overrides: {", "overrides: 3  # {", 6, "overrides is a mapping of ServerArgs fields, not 3"),
+        ("name: judge", "name: policy", 10, "two models have the name policy"),
+        ("    model_path: JUDGE\n", "", 10, "policy and judge both take the trainer's weights"),
+        ("model_path: JUDGE", "model_path: nowhere", 11, "there is no nowhere/config.json"),
+        (
+            "    server_groups:\n      - {",
+            "    update_weights: 1\n    server_groups:\n      - {",
+            12,
+            "is true or false",
+        ),
+        ("name: policy", "name: policy\n    update_weights: false", 1, "no model takes the trainer's weights"),
+    ],
+)
+def test_a_mistake_in_a_model_has_its_line(
+    tmp_path: Path, judge: Path, old: str, new: str, line: int, part: str
+) -> None:
+    assert old in MODELS
+    text = MODELS.replace(old, new, 1).replace("JUDGE", str(judge))
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'sglang.yaml'}:{line}: ")
     assert part in str(caught.value)
 
 

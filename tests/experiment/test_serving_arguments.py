@@ -12,17 +12,24 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from slime.config import REGISTRY
+from slime.config import REGISTRY, Config
+from slime.config.serving_groups import serving_groups
+from slime.config.validate.serving import check_groups_run
+from slime.config.values import from_texts
 from slime.experiment import Catalog
 from slime.experiment.argument_table import launcher_lines, reference_lines
 
 if find_spec("sglang") is None:
     pytest.skip("the runtime is not installed: make runtime", allow_module_level=True)
+
+from slime.cluster.engine_spec import engines
+from slime.sglang.launch import server_command
 
 pytestmark = pytest.mark.runtime
 
@@ -42,8 +49,7 @@ for words in json.load(sys.stdin):
         answers.append(None)
     except SystemExit:
         answers.append(said.getvalue().strip().rsplit("error: ", 1)[-1])
-fields = sorted({action.dest for action in parser._actions})
-json.dump({"options": sorted(options), "fields": fields, "answers": answers}, sys.stdout)
+json.dump({"options": sorted(options), "answers": answers}, sys.stdout)
 """
 
 
@@ -123,24 +129,56 @@ def test_sglang_takes_every_serving_argument(catalog: Catalog) -> None:
     known = set(answer["options"])
     flags = [flag.name for flag in REGISTRY.values() if flag.source == "sglang"]
     assert [name for name in flags if name.replace("--sglang-", "--", 1) not in known] == []
-    _check_groups(catalog, set(answer["fields"]))
 
 
-def _check_groups(catalog: Catalog, fields: set[str]) -> None:
-    """Overrides of a server group are names that the parser stores, and every file's GPUs add up."""
+def _files(catalog: Catalog) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every sglang.yaml that differs from the others, with choices that it is made for and that no rule refuses."""
     seen = set()
     for choices in _choices(catalog):
         state = catalog.sanitise(choices).state
         text = catalog.artifacts(state).get("sglang.yaml") if choices["pd"] and choices["kv"] == "auto" else None
-        if text is None or text in seen:
+        if text is None or text in seen or any(one.severity == "error" for one in catalog.validate(state).findings):
             continue
         seen.add(text)
-        (group,) = yaml.safe_load(text)["sglang"]
-        for server in group["server_groups"]:
-            assert set(server.get("overrides", {})) <= fields
-        total = sum(server["num_gpus"] for server in group["server_groups"])
-        assert total == max(catalog.validate(state).accounting.rollout_gpus, state["prefill"])
+        yield state, text
     assert len(seen) > 5
+
+
+def _config(catalog: Catalog, state: dict[str, Any], path: Path) -> Config:
+    """The run's configuration as far as it concerns engines, from the flags of the shell and the file beside it."""
+    lines = [line for line in launcher_lines(catalog.tables, state) if line.flag in REGISTRY]
+    flags = [(REGISTRY[line.flag], [_plain(word) for word in line.values]) for line in lines]
+    serving = [(one, words) for one, words in flags if one.group in ("serving", "engine") and one.source == "sglang"]
+    values: dict[str, Any] = {one.field: True if one.switch else from_texts(one, words) for one, words in serving}
+    total = sum(group["num_gpus"] for group in yaml.safe_load(path.read_text())["sglang"][0]["server_groups"])
+    return Config(device="cuda", hf_checkpoint="model", rollout_num_gpus=total, sglang_config=str(path), **values)
+
+
+def test_sglang_takes_the_command_of_every_prefill_and_decode_engine(catalog: Catalog, tmp_path: Path) -> None:
+    """The file is read by the launcher's own reader, and each group's engine gets its whole command line."""
+    commands, kinds = [], []
+    for number, (state, text) in enumerate(_files(catalog)):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(text)
+        config = _config(catalog, state, path)
+        groups = serving_groups(config)
+        accounting = catalog.validate(state).accounting
+        assert sum(group.gpus for group in groups) == max(accounting.rollout_gpus, state["prefill"])
+        assert any("prefill and decode engines are planned" in one.message for one in check_groups_run(config))
+        for group in groups:
+            (first, *_) = [one for one in engines(config, groups, "default") if one.group is group]
+            commands.append(server_command(first.spec, 30000, 9000 if first.spec.bootstrap else None)[3:])
+            kinds.append(group.kind)
+    answers = _parse(commands)["answers"]
+    assert {" ".join(words): said for words, said in zip(commands, answers, strict=True) if said} == {}
+    for kind, words in zip(kinds, commands, strict=True):
+        assert words[words.index("--disaggregation-mode") + 1] == kind
+        balance = words[words.index("--load-balance-method") + 1]
+        assert balance == {"prefill": "follow_bootstrap_room", "decode": "round_robin"}[kind]
+        assert ("--disaggregation-bootstrap-port" in words) == (kind == "prefill")
+        assert kind == "prefill" or "--enable-hierarchical-cache" not in words
+        assert words[words.index("--disaggregation-transfer-backend") + 1] == "mooncake"
+    assert any("--enable-hierarchical-cache" in words for words in commands)
 
 
 @pytest.mark.parametrize("script", ["serving-reference.sh.in"])

@@ -19,7 +19,7 @@ READY: Values = {
 }  # fmt: skip
 
 KL: Values = {"kl_coef": 0.1, "advantage_estimator": "reinforce_plus_plus", "normalize_advantages": True}
-EXTERNAL: Values = {"rollout_external_engine_addrs": ("h:1",)}
+EXTERNAL: Values = {"rollout_external_engine_addrs": ("h:1",), "rollout_num_gpus": 0}
 DELTA: Values = {"update_weight_mode": "delta", "update_weight_transport": "disk", "update_weight_disk_dir": "d"}
 CUDA: Values = {"device": "cuda"}
 # What runs on a GPU today.
@@ -205,8 +205,17 @@ FLAG_CASES: list[tuple[str, Values, list[str], Values]] = [
     ("round-memory", {"rollout_batch_size": 512, "n_samples_per_prompt": 128, "rollout_max_context_len": 40960},
      ["65536 samples of up to 40960 tokens", "22.5 GiB"],
      {"rollout_batch_size": 512, "n_samples_per_prompt": 8, "rollout_max_context_len": 40960}),
-    ("first-health-check", {"use_fault_tolerance": True}, ["0 s after its start", "first-wait 300"],
-     {"use_fault_tolerance": True, "rollout_health_check_first_wait": 300.0}),
+    ("serving-groups", {"device": "cpu", "prefill_num_servers": 2}, ["from GPU to GPU, and --device is cpu"], {}),
+    ("serving-groups", {**CUDA, "prefill_num_servers": 2}, ["prefill and decode engines are planned"], {**CUDA}),
+    ("router", {"sglang_router_ip": "10.0.0.1"}, ["--sglang-router-ip is given without --sglang-router-port"],
+     {"sglang_router_ip": "10.0.0.1", "sglang_router_port": 30000}),
+    ("router", {"sglang_router_ip": "10.0.0.1", "sglang_router_port": 30000, "router_policy": "manual"},
+     ["--router-policy manual is that of a router", "10.0.0.1 names one that runs already"],
+     {"router_policy": "manual"}),
+    ("modes", {**EXTERNAL, "rollout_num_gpus": 4}, ["--rollout-external-engine-addrs and --rollout-num-gpus"],
+     {**EXTERNAL}),
+    ("modes", {**EXTERNAL, "use_fault_tolerance": True},
+     ["--rollout-external-engine-addrs and --use-fault-tolerance"], {"use_fault_tolerance": True}),
     ("refills", {"dynamic_sampling_filter_path": "my.filters.keep", "dynamic_sampling_max_rounds": 1},
      ["that many refills of 8 prompts are 8 groups for a round of 8", "4 or more"],
      {"dynamic_sampling_filter_path": "my.filters.keep"}),

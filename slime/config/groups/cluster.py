@@ -64,8 +64,11 @@ class ClusterFlags:
     release_train: bool = planned(
         False, "每轮销毁并重建训练进程", "destroy and re-create the training processes each round"
     )
-    rollout_external_engine_addrs: tuple[str, ...] | None = planned(
-        None, "已经在运行的引擎地址 host:port，可写多个", "addresses host:port of engines that already run, one or more"
+    rollout_external_engine_addrs: tuple[str, ...] | None = flag(
+        None,
+        "已经在运行的引擎地址 host:port，可写多个；启动时核对它们的模型，不启动、不重启、不卸载它们",
+        "addresses host:port of engines that already run, one or more; their model is checked at the start, and they "
+        "are never started, restarted or offloaded",
     )
     distributed_timeout_minutes: int = flag(
         10, "进程组超时（分钟）", "time limit of the process groups, in minutes", minimum=1, source="megatron"
@@ -74,8 +77,11 @@ class ClusterFlags:
     train_env_vars: Mapping[str, Any] | None = planned(
         None, "训练进程的额外环境变量（JSON）", "extra environment variables of the training processes (JSON)"
     )
-    use_fault_tolerance: bool = planned(
-        False, "监控引擎并重启失败的引擎", "watch the engines and restart those that fail"
+    use_fault_tolerance: bool = flag(
+        False,
+        "引擎进程退出时运行继续：它的请求改由同一模型的其他引擎完成，下一次权重同步前重新启动它；没有其他引擎时仍以原因结束",
+        "go on when an engine's process ends: other engines of its model take its requests, and it is started again "
+        "before the next weight update; without another engine the run still ends with the reason",
     )
     rollout_health_check_interval: float = planned(
         600.0, "引擎健康检查的间隔（秒）", "seconds between health checks of the engines", above=0

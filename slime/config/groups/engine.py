@@ -1,6 +1,7 @@
-"""SGLang's other server arguments: one planned flag for each that has no declaration of its own in `ServingFlags`.
+"""SGLang's other server arguments: one flag for each that has no declaration of its own in `ServingFlags`.
 
 They are made from the table of the installed SGLang's parser, so that names, types, choices and defaults are SGLang's.
+Most are passed on as they are given; those that ask something of the runtime as well are planned.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from slime.config.flags import planned
+from slime.config.flags import flag, planned
 from slime.config.groups.serving import ServingFlags
 from slime.config.refused import REFUSED
+from slime.config.sglang_passing import takes_part
 from slime.config.sglang_table import ServerArgument, server_arguments
 from slime.config.underneath import SGLANG_PREFIX
 
@@ -36,8 +38,18 @@ def _annotation(one: ServerArgument) -> Any:
 
 def _declare(one: ServerArgument) -> Any:
     default = False if _annotation(one) is bool else None
-    argument = f"--{one.name.replace('_', '-')}"
-    return planned(default, f"原样传给 SGLang 的 {argument}", f"passed on to SGLang as its {argument}", source="sglang")
+    argument = f"--{one.name}"
+    part = takes_part(one.name)
+    if part is None:
+        return flag(
+            default, f"原样传给 SGLang 的 {argument}", f"passed on to SGLang as its {argument}", source="sglang"
+        )
+    return planned(
+        default,
+        f"SGLang 的 {argument}；{part.zh}",
+        f"SGLang's {argument}; {part.en}",
+        source="sglang",
+    )
 
 
 if TYPE_CHECKING:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from slime.config.flags import flag, planned
 
+# Of sglang-router 0.3.2.
+ROUTER_POLICIES = ("random", "round_robin", "cache_aware", "power_of_two", "manual")
+
 
 @dataclass(frozen=True)
 class ServingFlags:
@@ -198,25 +201,46 @@ class ServingFlags:
     )
     sglang_tool_call_parser: str | None = planned(None, "工具调用的解析器", "parser of tool calls", source="sglang")
     sglang_reasoning_parser: str | None = planned(None, "思考内容的解析器", "parser of reasoning", source="sglang")
-    sglang_router_ip: str | None = planned(None, "已有路由器的地址", "address of a router that already runs")
-    sglang_router_port: int | None = planned(
-        None, "已有路由器的端口", "port of a router that already runs", minimum=1, maximum=65535
+    sglang_router_ip: str | None = flag(
+        None,
+        "已有的 SGLang 路由器的地址：引擎登记到它那里，运行结束时撤出；与 --sglang-router-port 一起给出",
+        "address of an SGLang router that already runs: the engines are added to it, and removed when the run ends; "
+        "given together with --sglang-router-port",
     )
-    sglang_router_request_timeout_secs: int = planned(
-        14400, "路由器的请求时限（秒）", "time limit of a request in the router, in seconds", minimum=1
+    sglang_router_port: int | None = flag(
+        None, "已有的 SGLang 路由器的端口", "port of an SGLang router that already runs", minimum=1, maximum=65535
     )
+    sglang_router_request_timeout_secs: int = flag(
+        14400, "所启动的路由器的请求时限（秒）", "time limit of a request in the router that is started, in seconds",
+        minimum=1,
+    )  # fmt: skip
     use_distributed_post: bool = planned(
         False, "由各节点上的进程分担发送请求", "spread the posting of requests over processes on all nodes"
     )
-    router_policy: str | None = planned(None, "路由策略", "policy of the router")
-    router_balance_abs_threshold: int = planned(
-        10, "路由器判定失衡的请求数之差", "difference in requests from which the router rebalances", minimum=0
+    router_policy: str | None = flag(
+        None,
+        "启动 SGLang 的路由器（sglang-router），按这种策略分配请求；manual 让同一会话（一条轨迹）留在同一引擎。"
+        "不写则不用路由器：客户端把请求发给在途请求最少的引擎，同一会话仍发往上次的引擎",
+        "start SGLang's router (sglang-router) with this policy; manual keeps a session, that is a trajectory, on one "
+        "engine. Left out, there is no router: the client sends a request to the engine with the fewest in flight, and "
+        "a session to the engine that it had before",
+        choices=ROUTER_POLICIES,
     )
-    router_balance_rel_threshold: float = planned(
-        1.2, "路由器判定失衡的请求数之比", "ratio of requests from which the router rebalances", minimum=1
-    )
-    sglang_config: str | None = planned(
-        None, "服务组的描述文件（YAML）", "file that describes groups of servers (YAML)"
+    router_balance_abs_threshold: int = flag(
+        10, "路由器判定失衡的请求数之差（策略 cache_aware）",
+        "difference in requests from which the router rebalances (policy cache_aware)", minimum=0,
+    )  # fmt: skip
+    router_balance_rel_threshold: float = flag(
+        1.2, "路由器判定失衡的请求数之比（策略 cache_aware）",
+        "ratio of requests from which the router rebalances (policy cache_aware)", minimum=1,
+    )  # fmt: skip
+    sglang_config: str | None = flag(
+        None,
+        "服务组的描述文件（YAML）：若干模型，每个模型有若干组引擎（regular、prefill、decode、placeholder），"
+        "每组可以覆盖 SGLang 的参数；第一个 update_weights 的模型接收训练端的权重",
+        "file that describes groups of servers (YAML): models, each with groups of engines (regular, prefill, decode, "
+        "placeholder) and overrides of SGLang's arguments for a group; the model with update_weights takes the "
+        "trainer's weights",
     )
     prefill_num_servers: int | None = planned(
         None, "PD 分离中 prefill 引擎的个数", "prefill engines of PD disaggregation", minimum=1

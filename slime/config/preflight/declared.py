@@ -51,6 +51,21 @@ RULES = (
         ),
     ),
     Rule(
+        id="first-health-check",
+        row=66,
+        source="",
+        title=Text("正在编译的引擎不会被当作失败", "An engine that compiles is not taken for one that failed"),
+        why=Text(
+            "首次启动要编译 kernel；监控过早检查，会把正在编译的引擎当作失败而终止。",
+            "The first start compiles kernels; a monitor that looks too early ends an engine that is still compiling.",
+        ),
+        prevented=Text(
+            "没有定时的健康检查：看的是引擎的进程是否还在，挂起的引擎由 SGLang 自己的看门狗结束。",
+            "No monitor asks at intervals: the engine's process is watched, and SGLang's own watchdog ends a server "
+            "that hangs.",
+        ),
+    ),
+    Rule(
         id="plain-checkpoints",
         row=44,
         source="slime#686",

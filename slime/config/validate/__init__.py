@@ -5,7 +5,18 @@ from __future__ import annotations
 from slime.config.config import Config
 from slime.config.errors import Problem
 from slime.config.rule import Rule
-from slime.config.validate import algorithm, batch_rules, files, lengths, modes, mtp, pipeline, placement, services
+from slime.config.validate import (
+    algorithm,
+    batch_rules,
+    files,
+    lengths,
+    modes,
+    mtp,
+    pipeline,
+    placement,
+    services,
+    serving,
+)
 
 RULES: tuple[Rule, ...] = (
     *placement.RULES,
@@ -16,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     *lengths.RULES,
     *algorithm.RULES,
     *services.RULES,
+    *serving.RULES,
     *files.RULES,
 )
 

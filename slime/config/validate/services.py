@@ -1,4 +1,4 @@
-"""Services beside the run: the health monitor, over-sampling without an end."""
+"""Services beside the run: over-sampling without an end."""
 
 from __future__ import annotations
 
@@ -8,21 +8,6 @@ from slime.config.config import Config
 from slime.config.flags import Text
 from slime.config.rule import Finding, Rule
 from slime.config.validate.arithmetic import counted
-
-# What an engine takes at most to compile its kernels when no cache has them.
-COLD_START_SECONDS = 300
-
-
-def check_first_health_check(config: Config) -> Iterator[Finding]:
-    """The health monitor lets an engine compile before it looks."""
-    wait = config.rollout_health_check_first_wait
-    if config.use_fault_tolerance and wait < COLD_START_SECONDS:
-        yield Finding(
-            f"--use-fault-tolerance looks at an engine {wait:g} s after its start, and one that compiles its kernels "
-            f"for the first time may not answer for {COLD_START_SECONDS} s: the monitor would end it",
-            f"give --rollout-health-check-first-wait {COLD_START_SECONDS}",
-            ("--rollout-health-check-first-wait", "--use-fault-tolerance"),
-        )
 
 
 def check_refills(config: Config) -> Iterator[Finding]:
@@ -57,17 +42,5 @@ RULES = (
             "that is too small leaves a round short.",
         ),
         cfg=check_refills,
-    ),
-    Rule(
-        id="first-health-check",
-        row=66,
-        source="",
-        severity="warning",
-        title=Text("第一次健康检查等引擎编译完", "The first health check waits for the engine to compile"),
-        why=Text(
-            "首次启动要编译 kernel；监控过早检查，会把正在编译的引擎当作失败而终止。",
-            "The first start compiles kernels; a monitor that looks too early ends an engine that is still compiling.",
-        ),
-        cfg=check_first_health_check,
     ),
 )
