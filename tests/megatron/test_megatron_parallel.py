@@ -35,6 +35,8 @@ LAYOUTS: dict[str, tuple[int, dict[str, Any]]] = {
     "pipeline": (2, {"pipeline_model_parallel_size": 2, "recompute_granularity": "full"}),
     "context": (2, {"context_parallel_size": 2}),
     "tensor and data": (4, {"tensor_model_parallel_size": 2}),
+    "data, shared optimizer": (2, {"use_distributed_optimizer": True}),
+    "tensor and data, shared optimizer": (4, {"tensor_model_parallel_size": 2, "use_distributed_optimizer": True}),
 }
 
 

@@ -41,6 +41,8 @@ def check_disk_space(inputs: Inputs) -> Iterator[Finding]:
         # Without the optimizer's state a checkpoint is its weights, in the precision of the trainer.
         one = numbers * (4 if config.no_save_optim else _BYTES_SAVED)
         count = 1 if config.save_interval is None else -(-config.num_rollout // config.save_interval)
+        if config.keep_last is not None:
+            count = min(count, config.keep_last + 1)  # a new one is whole before an old one goes
         yield from _check_saves(inputs, Path(config.save), one, count)
     weights = checkpoint_bytes(inputs.folder)
     for flag, path, copies in (
@@ -71,8 +73,9 @@ def _check_saves(inputs: Inputs, folder: Path, one: int, count: int) -> Iterator
     elif free < one * count:
         yield Finding(
             f"--save {config.save}: {size_text(free)} free, {count} checkpoints take about {size_text(one * count)}",
-            f"give --save-interval of at least {-(-config.num_rollout * one // free)}, or a larger disk",
-            ("--save", "--save-interval"),
+            f"give --keep-last {max(free // one - 1, 1)}, --save-interval of at least "
+            f"{-(-config.num_rollout * one // free)}, or a larger disk",
+            ("--save", "--save-interval", "--keep-last"),
             severity="warning",
         )
 

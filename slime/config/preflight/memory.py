@@ -70,6 +70,7 @@ def check_weights_memory(inputs: Inputs) -> Iterator[Finding]:
         "optimizer": 12 * numbers / nodes
         if config.optimizer_cpu_offload or (offloads and config.device != "cpu")
         else 0,
+        "what --async-save writes": 12 * numbers / nodes if config.async_save else 0,
         "the engines' weights": checkpoint_bytes(inputs.folder) * config.num_engines if config.device == "cpu" else 0,
         "buffers of weights": 2 * min(config.update_weight_buffer_size, 4 * numbers),
         "samples": 3 * round_bytes(config, inputs),
