@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from typing import Any
 
 from slime.sglang.conformance.probe import (
     PROMPT,
@@ -163,7 +164,7 @@ async def concurrency(probe: Probe) -> Found:
 async def malformed(probe: Probe) -> Found:
     """What cannot be served is refused with a status of 400 and words, and nothing else suffers."""
     limit = await probe.context_length()
-    broken = {
+    broken: dict[str, dict[str, Any]] = {
         "no prompt": {"sampling_params": {}},
         "an empty prompt": {"input_ids": []},
         "a prompt of text where ids belong": {"input_ids": "text"},
