@@ -29,7 +29,7 @@ _ALWAYS: Mapping[str, _Reader] = {
     "rotary_percent": lambda model: _rope(model.found, "partial_rotary_factor", 1),
     "norm_eps": lambda model: _first(model.found, "rms_norm_eps", "layer_norm_epsilon", "layernorm_epsilon"),
     "tied_embeddings": lambda model: model.found.get("tie_word_embeddings"),
-    "mtp_layers": lambda model: _first(model.found, "num_nextn_predict_layers", "mtp_num_hidden_layers", default=0),
+    "mtp_layers": lambda model: model.mtp_layers,
     "moe.experts": lambda model: model.experts,
     "moe.topk": lambda model: model.chosen,
     "moe.expert_ffn": lambda model: model.expert_ffn,
@@ -114,8 +114,8 @@ def _flat(dimensions: Found) -> dict[str, Any]:
     return flat
 
 
-def _first(found: Found, *names: str, default: Any = None) -> Any:
-    return next((found[name] for name in names if name in found), default)
+def _first(found: Found, *names: str) -> Any:
+    return next((found[name] for name in names if name in found), None)
 
 
 def _above_one(value: Any) -> Any:

@@ -31,6 +31,12 @@ class Model:
         return whole_number(self.found, "num_hidden_layers")
 
     @cached_property
+    def mtp_layers(self) -> int:
+        """Layers of multi-token prediction. Qwen3-Next's file does not say that it has one."""
+        unstated = 1 if self.found.get("model_type") == "qwen3_next" else 0
+        return whole_number(self.found, "num_nextn_predict_layers", "mtp_num_hidden_layers") or unstated
+
+    @cached_property
     def hidden(self) -> int | None:
         """Width of the residual stream."""
         return whole_number(self.found, "hidden_size")
