@@ -124,6 +124,16 @@ def kv_bytes(layers: int, heads: int, width: int, bits: int, tokens: int = 1) ->
     return 2 * tokens * layers * heads * width * bits / 8
 
 
+def survival(machines: int, hours: float, between_failures: float) -> float:
+    """Chance that none of the machines fails in this time: exp(-n t / m)."""
+    return math.exp(-machines * hours / between_failures)
+
+
+def save_interval(machines: int, cost: float, between_failures: float) -> float:
+    """Best hours between checkpoints that take ``cost`` hours: sqrt(2 d m / n); Young, CACM 17(9), 1974."""
+    return math.sqrt(2 * cost * between_failures / machines)
+
+
 def pass_at_k(samples: int, right: int, k: int) -> float:
     """Chance that k of the samples, drawn without replacement, hold a right one; Chen et al., arXiv:2107.03374, (1)."""
     return 1 - math.comb(samples - right, k) / math.comb(samples, k)

@@ -7,7 +7,7 @@ from docutils.nodes import Node, system_message
 from sphinx.util.docutils import SphinxRole
 
 from slime.config import REGISTRY
-from sphinx_slime_lab.calculation import CalculationError, calculate
+from sphinx_slime_lab.calculation import CalculationError, Sources, calculate
 from sphinx_slime_lab.facts import FactPathError, look_up, show
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.messages import warn
@@ -48,7 +48,10 @@ class CalcRole(DataRole):
 
     def answer(self, bench: Workbench, asked: str) -> str:
         """Return the result."""
-        return calculate(bench.facts, asked)
+        results = bench.repository / "bench/results"
+        for path in results.glob("*.json"):
+            self.env.note_dependency(str(path))
+        return calculate(Sources(bench.facts, results), asked)
 
 
 class StateRole(DataRole):

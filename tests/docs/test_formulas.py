@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from pathlib import Path
 
 import pytest
 
 from slime.experiment.facts import load_facts
 from sphinx_slime_lab import formulas
-from sphinx_slime_lab.calculation import CalculationError, calculate, names
+from sphinx_slime_lab.calculation import CalculationError, Sources, calculate, names
+
+SOURCES = Sources(load_facts(), Path(__file__).parents[2] / "bench/results")
 
 
 @pytest.mark.parametrize("right", range(1, 8))
@@ -104,13 +107,25 @@ def test_rates_and_sizes() -> None:
     assert formulas.pass_at_k(8, 2, 8) == 1
 
 
+def test_the_best_interval_loses_least() -> None:
+    def lost(interval: float) -> float:
+        return 0.1 / interval + interval * 10 / (2 * 2000)
+
+    best = formulas.save_interval(10, 0.1, 2000)
+    assert lost(best) < min(lost(best * 0.95), lost(best * 1.05))
+    # Ten machines an hour each are as one machine ten hours.
+    assert (
+        formulas.survival(10, 1, 50) == pytest.approx(formulas.survival(1, 10, 50)) == pytest.approx(0.8187, abs=1e-4)
+    )
+
+
 def test_calculations_know_formulas_facts_and_arithmetic() -> None:
-    facts = load_facts()
-    assert calculate(facts, "advantage(4, 4); .4f") == "0.9354"
-    assert calculate(facts, "-2 * 3 + 1") == "-5"
-    assert calculate(facts, "0 - 0.25; .2f") == "\u22120.25"
-    assert calculate(facts, 'fact("glm-5.3.layers") * 1000; ,') == "78\u202f000"
-    assert calculate(facts, "1.01 ** 1000; .3g") == "2.1e+04"
+    assert calculate(SOURCES, "advantage(4, 4); .4f") == "0.9354"
+    assert calculate(SOURCES, "-2 * 3 + 1") == "-5"
+    assert calculate(SOURCES, "0 - 0.25; .2f") == "\u22120.25"
+    assert calculate(SOURCES, 'fact("glm-5.3.layers") * 1000; ,') == "78\u202f000"
+    assert calculate(SOURCES, "1.01 ** 1000; .3g") == "2.1e+04"
+    assert calculate(SOURCES, 'bench("laptop", "runs.0.seed") + 1') == "1"
 
 
 @pytest.mark.parametrize(
@@ -124,11 +139,13 @@ def test_calculations_know_formulas_facts_and_arithmetic() -> None:
         ("bubble.__globals__", "not allowed"),
         ("[1][0]", "not allowed"),
         ("print(1)", "there is no formula"),
+        ('bench("tiny-h20", "date")', "write tiny-h200"),
+        ('bench("tiny-h200", "runs.firs.median")', "did you mean first?"),
     ],
 )
 def test_wrong_calculations_are_explained(text: str, says: str) -> None:
     with pytest.raises(CalculationError, match=says.replace("?", r"\?")):
-        calculate(load_facts(), text)
+        calculate(SOURCES, text)
 
 
 def test_every_formula_may_be_called_by_its_name() -> None:

@@ -42,8 +42,9 @@ def test_both_languages_have_the_same_pages() -> None:
 def test_both_languages_have_the_same_anchors_roles_and_directives(page: Path) -> None:
     english, chinese = DOCS / "en" / page, DOCS / "zh" / page
     assert _anchors(english) == _anchors(chinese)
-    for pattern in (r"\{slime:fact\}`([^`]*)`", r"^(?:```|:::+)(\{.*)$"):
-        found = [re.findall(pattern, path.read_text(encoding="utf-8"), re.MULTILINE) for path in (english, chinese)]
+    for pattern in (r"\{(slime:\w+\}`[^`]*)`", r"^(?:```|:::+)(\{.*)$"):
+        texts = [re.sub(r"_zh(?=\.md)", "", path.read_text(encoding="utf-8")) for path in (english, chinese)]
+        found = [re.findall(pattern, text, re.MULTILINE) for text in texts]
         # Each language puts the facts of a sentence in its own order, and its own titles on cards.
         without_titles = [sorted(re.sub(r"(grid-item-card\}).*", r"\1", one) for one in each) for each in found]
         assert without_titles[0] == without_titles[1]
@@ -74,3 +75,16 @@ def test_commands_are_the_same_in_both_languages(page: Path) -> None:
         code = re.findall(r"^```(?:bash|yaml)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         blocks.append([re.sub(r" +# .*", "", block) for block in code])
     assert blocks[0] == blocks[1]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_both_languages_have_the_same_formulas(page: Path) -> None:
+    """Displayed formulas to the letter, and as many in the lines."""
+    displayed, inline = [], []
+    for language in ("en", "zh"):
+        text = re.sub(r"(?ms)^```.*?^```", "", (DOCS / language / page).read_text(encoding="utf-8"))
+        displayed.append(re.findall(r"(?ms)^\$\$\n(.*?)^\$\$", text))
+        rest = re.sub(r"`[^`]*`", "", re.sub(r"(?ms)^\$\$\n.*?^\$\$", "", text))
+        inline.append(sorted(re.findall(r"\$([^$\n]+)\$", rest)))
+    assert displayed[0] == displayed[1]
+    assert inline[0] == inline[1]
