@@ -105,7 +105,7 @@ def in_thread(work: Callable[..., Any]) -> Call:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = make_hf_model(tmp_path_factory.mktemp("hf") / "qwen3")
-    spec = EngineSpec(str(folder), device="cpu", start_seconds=150, arguments={"skip-tokenizer-init": True})
+    spec = EngineSpec(str(folder), device="cpu", start_seconds=300, arguments={"skip-tokenizer-init": True})
     engine = EngineActor(spec, str(tmp_path_factory.mktemp("log") / "server.log"))
     engine.start()
     trainer = TrainerActor(make_config(folder), 0, 1)

@@ -88,9 +88,9 @@ def check_weights_memory(inputs: Inputs) -> Iterator[Finding]:
 
 
 def check_shared_memory(inputs: Inputs) -> Iterator[Finding]:
-    """One bucket of weights fits in shared memory, through which an engine on a CPU reads it."""
+    """One bucket of weights fits in shared memory, through which a colocated engine on a CPU reads it."""
     config, free = inputs.config, inputs.machine.shared_memory
-    if config.device != "cpu" or config.update_weight_transport == "disk":
+    if config.device != "cpu" or config.update_weight_transport == "disk" or not config.colocate:
         return
     if free is None:
         yield Finding(f"{SHARED_MEMORY} does not exist: weights travel through it", "mount a tmpfs there")
