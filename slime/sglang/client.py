@@ -94,8 +94,9 @@ class SGLangClient:
 
     async def _until_answered(self, input_ids: list[int], sampling: SamplingParams, rid: str) -> Generation:
         attempt = 0
+        url = ""
         while True:
-            url = self._choose(sampling.session, avoid_last=attempt > 0)
+            url = self._choose(sampling.session, failed=url)
             # A server refuses a name that it still knows from an attempt whose connection was lost.
             name = rid if attempt == 0 else f"{rid}.retry{attempt}"
             try:
@@ -106,11 +107,11 @@ class SGLangClient:
                 await asyncio.sleep(self.retry_seconds * 2**attempt)
                 attempt += 1
 
-    def _choose(self, session: str | None, avoid_last: bool) -> str:
-        """Where to send a request: the session's engine, unless it just failed, else the one with the fewest."""
+    def _choose(self, session: str | None, failed: str) -> str:
+        """Where to send a request: the session's engine, else the one with the fewest; not where it just failed."""
         last = self._engine_of.pop(session, None) if session is not None else None
         here = [url for url in self._in_flight if url not in self._left]
-        free = [url for url in here if not avoid_last or url != last] or here
+        free = [url for url in here if url != failed] or here
         url = last if last is not None and last in free else min(free, key=lambda one: self._in_flight[one])
         if session is not None:
             self._engine_of[session] = url

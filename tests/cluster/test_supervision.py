@@ -104,3 +104,44 @@ def test_work_is_cancelled_when_a_process_dies() -> None:
 
     supervised(work, actor(watch=ends_after(0.01, "gone")))
     assert cancelled == [True]
+
+
+def test_work_goes_on_while_another_engine_does_a_dead_one_s_work() -> None:
+    """The second death is not survived, and its reason is the run's."""
+    deaths, asked = iter(["killed once", "killed twice"]), []
+
+    async def watch() -> str:
+        await asyncio.sleep(0.01)
+        return next(deaths)
+
+    async def survives(reason: str) -> bool:
+        asked.append(reason)
+        return len(asked) == 1
+
+    async def run() -> None:
+        supervisor = Supervisor()
+        supervisor.watch_engine(actor(watch=watch), "engine 1", survives)
+        try:
+            await supervisor.run(ends_after(FOREVER, None)())
+        finally:
+            await supervisor.close()
+
+    with pytest.raises(RunFailedError, match=r"^engine 1: killed twice$"):
+        asyncio.run(run())
+    assert asked == ["engine 1: killed once", "engine 1: killed twice"]
+
+
+def test_a_program_that_ends_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slime.cluster.supervision.PING_SECONDS", 0.01)
+    answers = iter([None, None, "the router ended with exit code 3"])
+
+    async def run() -> None:
+        supervisor = Supervisor()
+        supervisor.watch_program(lambda: next(answers))
+        try:
+            await supervisor.run(ends_after(FOREVER, None)())
+        finally:
+            await supervisor.close()
+
+    with pytest.raises(RunFailedError, match=r"^the router ended with exit code 3$"):
+        asyncio.run(run())

@@ -340,3 +340,69 @@ def test_the_client_can_be_closed_while_requests_wait() -> None:
             return time.monotonic() - begun
 
     assert asyncio.run(run()) < 30
+
+
+def test_a_session_stays_on_its_engine_until_that_engine_leaves() -> None:
+    async def run() -> None:
+        async with (
+            Server(generate=replies()) as one,
+            Server(generate=replies()) as two,
+            SGLangClient([one.url, two.url]) as client,
+        ):
+
+            async def ask_for(session: str, times: int) -> None:
+                for number in range(times):
+                    await client.generate([1], SamplingParams(max_new_tokens=4, session=session), f"{session}-{number}")
+
+            def counts() -> tuple[int, int]:
+                return one.counts["/generate"], two.counts["/generate"]
+
+            await ask_for("a", 3)
+            assert sorted(counts()) == [0, 3]
+            first, second = (one, two) if one.counts["/generate"] else (two, one)
+            assert client.leave(first.url)
+            assert not client.leave(second.url), "there is no other engine"
+            await ask_for("a", 2)
+            assert (first.counts["/generate"], second.counts["/generate"]) == (3, 2)
+            client.enter(first.url)
+            await ask_for("a", 1)
+            assert second.counts["/generate"] == 3, "its beginning is in that engine's cache now"
+
+    asyncio.run(run())
+
+
+def test_a_request_that_an_engine_loses_goes_to_another() -> None:
+    async def run() -> None:
+        async with Server(generate=replies()) as alive:
+            urls = ["http://127.0.0.1:9", alive.url]  # nothing listens at the first
+            async with SGLangClient(urls, retry_seconds=0.01) as client:
+                answers = [await client.generate([1], SAMPLING, f"r{number}") for number in range(4)]
+        assert [one.output_ids for one in answers] == [[7, 8]] * 4
+        assert alive.counts["/generate"] == 4
+
+    asyncio.run(run())
+
+
+def test_a_router_gets_the_session_and_engines_get_the_aborts() -> None:
+    headers: list[str | None] = []
+
+    async def route(request: web.Request) -> web.StreamResponse:
+        headers.append(request.headers.get("X-SMG-Routing-Key"))
+        await asyncio.sleep(0.1)
+        return web.json_response(answer([7]))
+
+    async def run() -> None:
+        async with (
+            Server(generate=route) as router,
+            Server(abort_request=replies()) as one,
+            Server(abort_request=replies()) as two,
+            SGLangClient([one.url, two.url], router=router.url) as client,
+        ):
+            work = asyncio.create_task(client.generate([1], SamplingParams(max_new_tokens=4, session="s"), "r"))
+            await asyncio.sleep(0.05)
+            await client.abort("r")
+            await work
+            assert headers == ["s"]
+            assert [body for _, body in (*one.bodies, *two.bodies)] == [{"rid": "r"}] * 2
+
+    asyncio.run(run())

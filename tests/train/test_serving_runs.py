@@ -22,12 +22,14 @@ import pytest
 from slime.sglang.engine import EngineProcess
 from slime.sglang.launch import EngineSpec
 
-from .test_failures import end, wait_until_nothing_is_left
+from .test_failures import wait_until_nothing_is_left
 from .tiny_run import ENVIRONMENT, Experiment
 
 pytestmark = [pytest.mark.runtime, pytest.mark.slow]
 
 ROUNDS = 5
+# A run with three or four starts of an engine, on two busy cores; a hang must not take the suite along.
+RUN_SECONDS = 600
 # Two groups of one engine each, and an argument for one group alone.
 GROUPS = """\
 sglang:
@@ -98,6 +100,16 @@ def start(experiment: Experiment, folder: Path, **changes: object) -> subprocess
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    """Wait for a run to end by itself, with every engine that it starts again; returns what it printed."""
+    try:
+        output, _ = process.communicate(timeout=RUN_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return output
 
 
 def server(log: Path) -> int:
