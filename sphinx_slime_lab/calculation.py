@@ -76,8 +76,7 @@ def measured(results: Path, name: str, path: str) -> Any:
     file = results / f"{name}.json"
     if not file.is_file():
         found = sorted(one.stem for one in results.glob("*.json"))
-        close = nearest(name, found) or ", ".join(found)
-        raise CalculationError(f"there is no measurement {name!r}; write {close}")
+        raise CalculationError(f"there is no measurement {name!r}; write {nearest(name, found) or ', '.join(found)}")
     value: Any = json.loads(file.read_text(encoding="utf-8"))
     for key in path.split("."):
         known = {str(at): one for at, one in enumerate(value)} if isinstance(value, list) else value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sphinx_slime_lab import formulas
 from sphinx_slime_lab.figures.base import WIDTH, Axes, Drawn, pick
 from sphinx_slime_lab.locale import Language
@@ -61,7 +63,7 @@ def clip(language: Language) -> Drawn:
     axes = Axes(figure, (0, 2), (-2, 1.5), bottom=162)
     axes.frame((0, 0.5, 1, 1.5, 2), (-2, -1, 0, 1), "ρ", "")
     for sign, cls in ((1, "weight"), (-1, "kv")):
-        axes.curve(cls, lambda ratio, sign=sign: formulas.clipped(ratio, sign, LOW, HIGH), (0, 1 - LOW, 1 + HIGH, 2))
+        axes.curve(cls, partial(formulas.clipped, sign=sign, low=LOW, high=HIGH), (0, 1 - LOW, 1 + HIGH, 2))
     axes.name("note", 1.62, 1.36, "A = +1")
     axes.name("note", 1.72, -1.3, "A = −1")
     ratios = (0.5, 0.8, 1.0, 1.28, 1.5, 2.0)

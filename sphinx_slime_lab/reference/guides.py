@@ -73,7 +73,7 @@ class BudgetsDirective(ReferenceDirective):
         """Yield one table."""
         phases = {recipe: _totals(bench, recipe) for recipe in bench.facts.launch}
         labels = list(dict.fromkeys(label for found in phases.values() for label in found))
-        rows = []
+        rows: list[tuple[Cell, ...]] = []
         for recipe, found in phases.items():
             name = reference("recipe", recipe, bench.facts.launch[recipe].display, self.env.docname, literal=False)
             rows.append((name, *(found.get(label, "—") for label in labels)))
