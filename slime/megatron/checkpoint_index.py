@@ -92,11 +92,17 @@ def read_index(folder: Path) -> Metadata:
             "Do not use this checkpoint."
         ) from None
     except DAMAGE as error:
-        raise CheckpointError(f"{path} is damaged: {error or type(error).__name__}.") from error
+        raise CheckpointError(f"{path} is damaged: {first_line(error)}.") from error
     if problem:
         raise CheckpointError(f"{path} is damaged: {problem}.")
     result: Metadata = index
     return result
+
+
+def first_line(error: Exception) -> str:
+    """What the error says, in a line; torch adds advice that fits its own functions."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def _problems(index: Any) -> Iterator[str]:

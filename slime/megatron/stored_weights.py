@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata
 from torch.distributed.checkpoint.planner import LoadPlan
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 
-from slime.megatron.checkpoint_index import DAMAGE, read_index
+from slime.megatron.checkpoint_index import DAMAGE, first_line, read_index
 from slime.megatron.model import model_tensors
 from slime.weights.tracker import CheckpointError
 
@@ -51,7 +51,8 @@ class StoredWeights:
     def size(self, name: str) -> int:
         """Bytes of the parameter `name`."""
         parameter = self._parameters[name]
-        return parameter.numel() * parameter.element_size()
+        size: int = parameter.numel() * parameter.element_size()
+        return size
 
     def read(self, name: str) -> Tensor:
         """The whole parameter `name`, in the dtype of the model, on the CPU.
@@ -79,9 +80,7 @@ class StoredWeights:
         try:
             self._reader.read_data(LoadPlan(items), _Into(target))
         except (OSError, AssertionError, *DAMAGE) as error:
-            raise CheckpointError(
-                f"{self._folder}: {part.key} cannot be read: {error or type(error).__name__}."
-            ) from error
+            raise CheckpointError(f"{self._folder}: {part.key} cannot be read: {first_line(error)}.") from error
 
     def _refuse_another_model(self) -> None:
         expected = {part.key: part for parts in self._parts.values() for part in parts}

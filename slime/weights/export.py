@@ -50,8 +50,8 @@ def megatron_to_hf(hf_checkpoint: Path, load: Path, save: Path, shard_bytes: int
     """Write the latest checkpoint of `load` as a Hugging Face checkpoint `save`.
 
     Under torchrun the processes share the shards. Parameters are read when they are written: the memory of a process
-    holds one shard and two copies of a parameter, whatever the size of the model. Interrupted, it goes on with the shards that are
-    missing; done already from the same files, it says so and changes nothing.
+    holds one shard and two copies of a parameter, whatever the size of the model. Interrupted, it goes on with the
+    shards that are missing; done already from the same files, it says so and changes nothing.
 
     Args:
         hf_checkpoint: the original: its config.json gives dimensions and dtype, and its tokenizer and other small files

@@ -70,9 +70,11 @@ class HFCheckpoint:
             raise HFCheckpointError(f"{self.folder} holds neither {SINGLE_NAME} nor {INDEX_NAME}; it has no weights.")
         try:
             weight_map: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            names = sorted(set(weight_map.values()))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise HFCheckpointError(f"{index} is not an index of shards: {error!r}.") from error
-        names = sorted(set(weight_map.values()))
+        if not all(isinstance(name, str) for name in names):
+            raise HFCheckpointError(f"{index} is not an index of shards: {names[0]!r} is no name of a file.")
         outside = [name for name in names if Path(name).name != name]
         if outside:
             raise HFCheckpointError(f"{index} names {outside[0]!r}; a shard lies in the folder itself.")

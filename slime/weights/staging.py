@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slime.weights.folders import MARKER_NAME, FolderError, check_replaceable, replaced_folder, staged_folder
-from slime.weights.shards import AnyItem, Shard, write_index
+from slime.weights.shards import AnyItem, Shard
 
 LOCK_NAME = ".lock"
 Report = Callable[[str], None]
@@ -93,14 +93,6 @@ def unfinished(shards: Sequence[Shard[AnyItem]], folder: Path) -> list[Shard[Any
     if needed > free:
         raise FolderError(f"{folder.parent} has {free / 2**30:.1f} GiB free; the shards need {needed / 2**30:.1f} GiB.")
     return left
-
-
-def close_shards(folder: Path, shards: Sequence[Shard[AnyItem]], config: dict[str, Any] | None = None) -> None:
-    """Write what stands around the shards: the index, and ``config.json`` when it differs from the source's."""
-    write_index(folder, shards)
-    if config is not None:
-        text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-        (folder / "config.json").write_text(text, encoding="utf-8")
 
 
 @contextmanager

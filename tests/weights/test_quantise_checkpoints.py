@@ -195,7 +195,7 @@ def test_an_attempt_at_something_else_is_not_continued(
 ) -> None:
     stage = tmp_path / ".out.quantise.partial"
     stage.mkdir()
-    (stage / ".plan.json").write_text("{}")
+    (stage / ".slime-convert.json").write_text("{}")
     (stage / "model.safetensors").write_bytes(b"half")
     assert convert("hf-to-int4", "--hf-checkpoint", dense, "--save", tmp_path / "out") == 0
     assert "left by another conversion; started afresh" in capsys.readouterr().out
@@ -253,3 +253,92 @@ def test_missing_scales_are_named(dense: Path, tmp_path: Path, capsys: pytest.Ca
     assert "use `slime convert fp8-to-bf16`" in refused(
         capsys, "int4-to-bf16", "--hf-checkpoint", save, "--save", tmp_path / "back"
     )
+
+
+def edited(folder: Path, changes: dict[str, Any]) -> None:
+    (folder / "config.json").write_text(json.dumps({**config_of(folder), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("config.json", b"{", "config.json is not JSON"),
+        ("config.json", b"[]", "config.json holds a list"),
+        ("model.safetensors", b"", "model.safetensors is damaged or cut off"),
+        ("model.safetensors", b"\xff" * 64, "model.safetensors is damaged or cut off"),
+        ("model.safetensors.index.json", b"\xff", "is not an index of shards"),
+        ("model.safetensors.index.json", b"[]", "is not an index of shards"),
+        ("model.safetensors.index.json", b'{"weight_map": []}', "is not an index of shards"),
+        ("model.safetensors.index.json", b'{"weight_map": {"a": 1}}', "is no name of a file"),
+        ("model.safetensors.index.json", b'{"weight_map": {"a": "../a"}}', "a shard lies in the folder itself"),
+        ("model.safetensors.index.json", b'{"weight_map": {"a": "b.safetensors"}}', "1 of 1 shards are missing"),
+    ],
+)
+@pytest.mark.parametrize("direction", ["hf-to-fp8", "hf-to-int4"])
+def test_broken_files_are_named(
+    direction: str,
+    name: str,
+    content: bytes,
+    said: str,
+    dense: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = Path(shutil.copytree(dense, tmp_path / "hf"))
+    (source / name).write_bytes(content)
+    assert said in refused(capsys, direction, "--hf-checkpoint", source, "--save", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("described", "said"),
+    [
+        ("fp8", "is not quantised: config.json has no quantization_config"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"a": []}}, "exactly one group"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": 4}}}, "exactly one group"),
+        ({"quant_method": "fp8", "weight_block_size": [0, 128]}, "it must be two sizes"),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "no weight in that format"),
+    ],
+)
+def test_broken_descriptions_are_named(
+    described: Any, said: str, dense: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = Path(shutil.copytree(dense, tmp_path / "hf"))
+    edited(source, {"quantization_config": described})
+    words = ("--hf-checkpoint", source, "--save", tmp_path / "out")
+    assert said in refused(capsys, "fp8-to-bf16", *words)
+    assert "is quantised already" in refused(capsys, "hf-to-fp8", *words)
+
+
+@pytest.mark.parametrize(
+    ("part", "shape", "said"),
+    [
+        ("weight_shape", (3,), "weight_shape has shape [3]; it must be two numbers"),
+        ("weight_packed", (4, 4), "weight_packed [4, 4] and weight_scale"),
+        ("weight_zero_point", (1, 1), "weight_zero_point [1, 1] does not fit"),
+    ],
+)
+def test_parts_that_do_not_fit_are_named(
+    part: str, shape: tuple[int, ...], said: str, dense: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save, module = tmp_path / "int4", "model.layers.0.mlp.up_proj"
+    assert convert("hf-to-int4", "--asymmetric", "--hf-checkpoint", dense, "--save", save) == 0
+    tensors = load_file(save / "model.safetensors")
+    tensors[f"{module}.{part}"] = torch.zeros(shape, dtype=tensors[f"{module}.{part}"].dtype)
+    save_file(tensors, save / "model.safetensors", metadata={"format": "pt"})
+    error = refused(capsys, "int4-to-bf16", "--hf-checkpoint", save, "--save", tmp_path / "back")
+    assert f"{module}: {said}" in error
+    assert not (tmp_path / "back").exists()
+
+
+def test_a_result_that_was_damaged_is_not_called_complete(
+    dense: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save = tmp_path / "fp8"
+    words = (*TO_FP8, "--hf-checkpoint", dense, "--save", save)
+    assert convert(*words) == 0
+    whole = (save / "model.safetensors").read_bytes()
+    (save / "model.safetensors").write_bytes(whole[:-1])
+    assert "replace it with --force" in refused(capsys, *words)
+    assert convert(*words, "--force") == 0
+    assert (save / "model.safetensors").read_bytes() == whole

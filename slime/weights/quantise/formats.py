@@ -69,6 +69,8 @@ class Fp8Format:
             QuantiseError: the scales do not fit the weight.
         """
         stored, scales = parts["weight"], parts[self.scale_name]
+        if stored.dim() != 2:
+            raise QuantiseError(f"the weight has shape {list(stored.shape)}; a matrix is read")
         rows, columns = self._region(stored.shape)
         grid = (-(-stored.shape[0] // rows), -(-stored.shape[1] // columns))
         if scales.numel() != grid[0] * grid[1]:
@@ -140,6 +142,8 @@ class Int4Format:
         Raises:
             QuantiseError: packed numbers or scales do not fit the stored shape.
         """
+        if parts["weight_shape"].shape != (2,):
+            raise QuantiseError(f"weight_shape has shape {list(parts['weight_shape'].shape)}; it must be two numbers")
         rows, columns = (int(size) for size in parts["weight_shape"].tolist())
         packed, scales = parts["weight_packed"], parts["weight_scale"]
         if packed.shape != (rows, -(-columns // int4.PER_WORD)) or scales.shape != (rows, columns // self.group):
@@ -149,6 +153,9 @@ class Int4Format:
             )
         zeros = None
         if not self.symmetric:
+            packed_zeros = parts["weight_zero_point"].shape
+            if packed_zeros != (-(-rows // int4.PER_WORD), scales.shape[1]):
+                raise QuantiseError(f"weight_zero_point {list(packed_zeros)} does not fit [{rows}, {columns}]")
             zeros = int4.unpack(parts["weight_zero_point"].t().contiguous(), rows).t().contiguous()
         return int4.dequantise(int4.unpack(packed, columns), scales, zeros).to(dtype)
 
@@ -205,12 +212,16 @@ def read_format(config: Mapping[str, Any]) -> Format:
 
 def _read_compressed(config: Mapping[str, Any]) -> Format:
     groups = config.get("config_groups")
-    if not isinstance(groups, dict) or len(groups) != 1:
-        raise QuantiseError("quantization_config: config_groups must hold exactly one group.")
-    weights = next(iter(groups.values())).get("weights") or {}
+    only = next(iter(groups.values())) if isinstance(groups, dict) and len(groups) == 1 else None
+    if not isinstance(only, dict) or not isinstance(only.get("weights"), dict):
+        raise QuantiseError("quantization_config: config_groups must hold exactly one group, which describes weights.")
+    weights = only["weights"]
     kind = tuple(weights.get(name) for name in ("num_bits", "type", "strategy"))
     if kind == (4, "int", "group") and config.get("format") == "pack-quantized" and not weights.get("actorder"):
-        return Int4Format(int(weights["group_size"]), bool(weights.get("symmetric", True)))
+        size = weights.get("group_size")
+        if type(size) is not int or size < 1:
+            raise QuantiseError(f"quantization_config: group_size is {size!r}; it must be a number of at least 1.")
+        return Int4Format(size, bool(weights.get("symmetric", True)))
     if kind[:2] == (8, "float") and kind[2] in ("channel", "tensor"):
         return Fp8Format(kind[2])
     raise QuantiseError(

@@ -1,35 +1,29 @@
-"""A whole conversion: planned, resumed, spread over processes, published at once."""
+"""A whole conversion between bfloat16 and a quantised format: planned, spread over processes."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import multiprocessing
 import os
-import shutil
-from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 
 from slime.weights.fingerprint import fingerprint
-from slime.weights.folders import MARKER_NAME, FolderError, refuse_overlap, replaced_folder
+from slime.weights.folders import refuse_overlap
 from slime.weights.hf_config import COMPOSITE, SUPPORTED_FAMILIES, config_from_dict, read_values
-from slime.weights.hf_io import INDEX_NAME, HFCheckpoint, copy_companions
+from slime.weights.hf_io import HFCheckpoint, copy_companions
 from slime.weights.names import check_hf_tensors
 from slime.weights.quantise.formats import Format, Fp8Format, Int4Format, QuantiseError, read_format
-from slime.weights.quantise.plan import Plan, plan_dequantise, plan_quantise
-from slime.weights.quantise.work import finished, set_threads, write_shard
+from slime.weights.quantise.plan import Item, Plan, plan_dequantise, plan_quantise
+from slime.weights.quantise.work import set_threads, write_shard
+from slime.weights.shards import Shard, write_index
+from slime.weights.staging import Report, Stage, unfinished
 
-STAGE = "quantise"
-PLAN_NAME = ".plan.json"
-LOCK_NAME = ".lock"
-Report = Callable[[str], None]
+KIND = "quantise"
 
 
 @dataclass(frozen=True)
@@ -59,11 +53,10 @@ def quantise(job: Job, target: Format, ignore: tuple[str, ...], report: Report) 
         FolderError: `job.save` holds something else.
     """
     config = read_values(job.hf_checkpoint)
-    if config.get("quantization_config"):
-        raise QuantiseError(
-            f"{job.hf_checkpoint} is quantised already ({config['quantization_config'].get('quant_method')}); turn it "
-            "into bfloat16 first."
-        )
+    described = config.get("quantization_config")
+    if described:
+        method = described.get("quant_method") if isinstance(described, dict) else described
+        raise QuantiseError(f"{job.hf_checkpoint} is quantised already ({method}); turn it into bfloat16 first.")
     checkpoint = HFCheckpoint(job.hf_checkpoint)
     if config.get("model_type") in (*SUPPORTED_FAMILIES, *COMPOSITE):  # of another family only the tensors are known
         check_hf_tensors(checkpoint.shapes, config_from_dict(config), str(job.hf_checkpoint))
@@ -100,27 +93,25 @@ def _run(job: Job, plan: Plan, config: dict[str, Any], report: Report) -> None:
     if job.device == "cuda" and not torch.cuda.is_available():
         raise QuantiseError("--device cuda, but this process sees no GPU; without one, use --device cpu.")
     made = {"source": fingerprint(job.hf_checkpoint), "config": config, "format": repr(plan.target)}
-    if _done_already(job.save, made):
+    stage = Stage(job.save, KIND, made, job.force)
+    if stage.done(plan.shards):
         report(f"{job.save}: complete, made from these files; left as it is.")
         return
-    with replaced_folder(job.save, MARKER_NAME, job.force, STAGE) as folder, _locked(folder):
-        _resume_or_clear(folder, made, report)
-        left = [shard for shard in plan.shards if not finished(shard, folder)]
-        _check_space(folder, sum(item.size for shard in left for item in shard.items))
+    with stage.opened(report):
+        left = unfinished(plan.shards, stage.folder)
         report(
             f"{plan.count('quantise') + plan.count('dequantise')} weights change, {plan.count('copy')} tensors stay; "
             f"{len(plan.shards)} shard(s), {len(plan.shards) - len(left)} of them finished before."
         )
-        _write_all(job, plan, folder, left, report)
-        copy_companions(job.hf_checkpoint, folder)
-        (folder / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        _write_index(folder, plan)
-        (folder / MARKER_NAME).write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
-        (folder / PLAN_NAME).unlink()
+        _write_all(job, plan, stage.folder, left, report)
+        copy_companions(job.hf_checkpoint, stage.folder)
+        text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+        (stage.folder / "config.json").write_text(text, encoding="utf-8")
+        write_index(stage.folder, plan.shards)
     report(f"{job.save}: written.")
 
 
-def _write_all(job: Job, plan: Plan, folder: Path, left: list[Any], report: Report) -> None:
+def _write_all(job: Job, plan: Plan, folder: Path, left: list[Shard[Item]], report: Report) -> None:
     devices = [job.device]
     if job.device == "cuda":
         devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
@@ -144,61 +135,3 @@ def _write_all(job: Job, plan: Plan, folder: Path, left: list[Any], report: Repo
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-
-
-def _resume_or_clear(folder: Path, made: dict[str, Any], report: Report) -> None:
-    """Keep the shards of an earlier attempt at the same conversion; remove those of another."""
-    path = folder / PLAN_NAME
-    text = json.dumps(made, indent=2) + "\n"
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return
-    others = [one for one in folder.iterdir() if one.name != LOCK_NAME]
-    if others:
-        report(f"{folder}: left by another conversion; started afresh.")
-    for one in others:
-        one.unlink()
-    path.write_text(text, encoding="utf-8")
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One conversion writes into `folder` at a time; a killed one holds nothing."""
-    path = folder / LOCK_NAME
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FolderError(f"another conversion is writing into {folder}; wait for it, or stop it.") from None
-        yield
-        path.unlink()
-
-
-def _check_space(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise FolderError(f"{folder.parent} has {free / 2**30:.1f} GiB free; the shards need {needed / 2**30:.1f} GiB.")
-
-
-def _write_index(folder: Path, plan: Plan) -> None:
-    if len(plan.shards) == 1:
-        return
-    weight_map, total = {}, 0
-    for shard in plan.shards:
-        with safe_open(folder / shard.name, framework="pt") as found:
-            weight_map.update(dict.fromkeys(found.keys(), shard.name))
-        size = (folder / shard.name).stat().st_size
-        with (folder / shard.name).open("rb") as file:  # the header's length comes first
-            total += size - 8 - int.from_bytes(file.read(8), "little")
-    index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
-    (folder / INDEX_NAME).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
-
-
-def _done_already(save: Path, made: dict[str, Any]) -> bool:
-    marker = save / MARKER_NAME
-    if not marker.is_file():
-        return False
-    try:
-        found = json.loads(marker.read_text(encoding="utf-8"))
-    except ValueError:
-        return False
-    return bool(found == json.loads(json.dumps(made)))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from slime.weights.hf_io import SINGLE_NAME, HFCheckpoint
+from slime.weights.hf_io import HFCheckpoint
 from slime.weights.quantise.formats import Format, Fp8Format, QuantiseError
 from slime.weights.quantise.scope import FLOATS, Scope, listed
+from slime.weights.shards import Shard, split_shards
 
 SHARD_BYTES = 2**30
 """A shard is written when it has about this many bytes; it is what a worker holds in memory."""
-ELEMENT_BYTES = {
-    **FLOATS, "F64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
-    "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
-}  # fmt: skip
 DROPPED = (".input_scale",)
 """Scales of activations: nothing of a bfloat16 checkpoint."""
 Action = Literal["copy", "quantise", "dequantise"]
@@ -42,14 +39,6 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Shard:
-    """One file of the result."""
-
-    name: str
-    items: tuple[Item, ...]
-
-
-@dataclass(frozen=True)
 class Plan:
     """A whole conversion.
 
@@ -59,13 +48,8 @@ class Plan:
     """
 
     target: Format
-    shards: tuple[Shard, ...]
+    shards: tuple[Shard[Item], ...]
     config: dict[str, Any] | None
-
-    @property
-    def size(self) -> int:
-        """Bytes of the result, about."""
-        return sum(item.size for shard in self.shards for item in shard.items)
 
     def count(self, action: Action) -> int:
         """How many weights undergo `action`."""
@@ -95,7 +79,7 @@ def plan_quantise(checkpoint: HFCheckpoint, target: Format, ignore: Sequence[str
         size = target.size(checkpoint.shapes[name], FLOATS[checkpoint.dtypes[name]])
         return Item("quantise", module, ((checkpoint.file_of[name], name),), outputs, size)
 
-    return Plan(target, _shards(map(item, checkpoint.shapes)), target.config(scope.kept_modules()))
+    return Plan(target, split_shards(map(item, checkpoint.shapes), SHARD_BYTES), target.config(scope.kept_modules()))
 
 
 def plan_dequantise(checkpoint: HFCheckpoint, source: Format) -> Plan:
@@ -117,7 +101,7 @@ def plan_dequantise(checkpoint: HFCheckpoint, source: Format) -> Plan:
             items.append(_dequantise(checkpoint, module, source))
         elif name not in parts and not name.endswith(DROPPED):
             items.append(_copy(checkpoint, name))
-    return Plan(source, _shards(items), None)
+    return Plan(source, split_shards(items, SHARD_BYTES), None)
 
 
 def _quantised_modules(checkpoint: HFCheckpoint, source: Format) -> set[str]:
@@ -136,20 +120,4 @@ def _dequantise(checkpoint: HFCheckpoint, module: str, source: Format) -> Item:
 
 
 def _copy(checkpoint: HFCheckpoint, name: str) -> Item:
-    size = math.prod(checkpoint.shapes[name]) * ELEMENT_BYTES.get(checkpoint.dtypes[name], 8)
-    return Item("copy", name, ((checkpoint.file_of[name], name),), (name,), size)
-
-
-def _shards(items: Iterable[Item]) -> tuple[Shard, ...]:
-    groups: list[list[Item]] = [[]]
-    size = 0
-    for item in items:
-        if groups[-1] and size + item.size > SHARD_BYTES:
-            groups.append([])
-            size = 0
-        groups[-1].append(item)
-        size += item.size
-    if len(groups) == 1:
-        return (Shard(SINGLE_NAME, tuple(groups[0])),)
-    names = [f"model-{number + 1:05d}-of-{len(groups):05d}.safetensors" for number in range(len(groups))]
-    return tuple(Shard(name, tuple(group)) for name, group in zip(names, groups, strict=True))
+    return Item("copy", name, ((checkpoint.file_of[name], name),), (name,), checkpoint.size(name))

@@ -50,6 +50,7 @@ class Scope:
         return (
             module != name
             and len(self._shapes[name]) == 2
+            and 0 not in self._shapes[name]
             and self._dtypes[name] in FLOATS
             and not KEPT.search(module)
             and not (self._experts_alone and not EXPERT.search(name))

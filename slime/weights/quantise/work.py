@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from slime.weights.quantise.formats import Format, QuantiseError
-from slime.weights.quantise.plan import Item, Shard
+from slime.weights.quantise.plan import Item
+from slime.weights.shards import Shard
 
 
 def set_threads(count: int) -> None:
@@ -20,8 +19,8 @@ def set_threads(count: int) -> None:
     torch.set_num_threads(count)
 
 
-def write_shard(shard: Shard, target: Format, folder: Path, device: str) -> str:
-    """Write ``folder/shard.name``, which appears complete or not at all; returns its name.
+def write_shard(shard: Shard[Item], target: Format, folder: Path, device: str) -> str:
+    """Write the shard into `folder`, where it appears complete or not at all; returns its name.
 
     Raises:
         QuantiseError: a tensor is damaged or holds NaN or infinity.
@@ -33,26 +32,8 @@ def write_shard(shard: Shard, target: Format, folder: Path, device: str) -> str:
             tensors |= _converted(item, reader, target, torch.device(device))
     finally:
         reader.close()
-    partial = folder / f".{shard.name}.partial"
-    save_file(tensors, partial, metadata={"format": "pt"})
-    partial.chmod(0o644)  # safetensors creates files that only their owner can read
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(folder / shard.name)
+    shard.write(folder, tensors)
     return shard.name
-
-
-def finished(shard: Shard, folder: Path) -> bool:
-    """True when an earlier attempt wrote this shard completely."""
-    path = folder / shard.name
-    if not path.is_file():
-        return False
-    try:
-        with safe_open(path, framework="pt") as found:
-            names = set(found.keys())
-    except (SafetensorError, OSError):
-        return False
-    return names == {name for item in shard.items for name in item.outputs}
 
 
 class _Reader:
