@@ -38,7 +38,8 @@ def _visit_inline(translator: Any, node: nodes.Element) -> None:
 def _visit_block(translator: Any, node: nodes.Element) -> None:
     number = f'<span class="eqno">({escape(str(node["number"]))})</span>' if node.get("number") else ""
     attributes = f' id="{escape(node["ids"][0])}"' if node["ids"] else ""
-    translator.body.append(f'<div class="slime-math"{attributes}>{number}{_mathml(node, "block")}</div>\n')
+    # A wide formula scrolls sideways, which the keyboard must be able to do as well.
+    translator.body.append(f'<div class="slime-math" tabindex="0"{attributes}>{number}{_mathml(node, "block")}</div>\n')
     raise nodes.SkipNode
 
 
