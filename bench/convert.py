@@ -2,14 +2,17 @@
 
     python bench/convert.py --scratch DIR --results bench/results [--layers 40]
 
-Every step runs in a process of its own. A plain copy of the same checkpoint in the same run says what the disk gives:
-``of copy`` is the time for each byte read or written, relative to that copy. Memory is anonymous memory, sampled every
-20 ms; mapped files, which the system may drop at any moment, are not in it.
+All 40 layers need 57 GB of disk. Every step runs in a process of its own. A plain copy of the same checkpoint in the
+same run says what the disk gives: ``of copy`` is the time for each byte read or written, relative to that copy. Memory
+is anonymous memory, sampled every 20 ms; mapped files, which the system may drop at any moment, are not in it. What
+came back from Megatron is compared with the original, tensor by tensor.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import importlib.metadata
 import json
 import math
 import os
@@ -18,14 +21,17 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from slime.weights.hf_config import config_from_dict
-from slime.weights.hf_io import write_shards
+from slime.weights.hf_io import HFCheckpoint, write_shards
 from slime.weights.tables import rules
+
+Publish = Callable[[list[dict[str, Any]]], None]
 
 GLM = {
     "architectures": ["Glm4ForCausalLM"],
@@ -92,30 +98,44 @@ def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def run(scratch: Path, layers: int) -> list[dict[str, Any]]:
-    """All steps; what a step wrote goes as soon as nobody reads it."""
+def run(scratch: Path, layers: int, publish: Publish) -> None:
+    """All steps, `publish` after each; what a step wrote goes as soon as nobody reads it."""
     hf, copy = scratch / "hf", scratch / "copy"
     make(hf, layers)
     slime = [sys.executable, "-m", "slime", "convert"]
     source = ["--hf-checkpoint", str(hf)]
     rows: list[dict[str, Any]] = []
 
-    def step(name: str, words: list[str], read: Path, written: Path, goes: tuple[Path, ...]) -> None:
+    def step(name: str, words: list[str], read: Path, written: Path, goes: tuple[Path, ...] = ()) -> None:
         found = measure(words)
         rows.append({"step": name, **found, "read": size(read), "written": size(written)})
         print(rows[-1], flush=True)
+        publish(rows)
         for folder in goes:
             shutil.rmtree(folder)
 
     fp8, int4, back, dist = (scratch / name for name in ("fp8", "int4", "back", "dist"))
-    step("plain copy", ["sh", "-c", f"cp -r '{hf}' '{copy}' && sync '{copy}'/*"], hf, copy, (copy,))
-    step("hf-to-fp8", [*slime, "hf-to-fp8", *source, "--save", str(fp8)], hf, fp8, ())
+    plain = ["sh", "-c", f"cp -r '{hf}' '{copy}' && sync '{copy}'/*"]
+    step("plain copy", plain, hf, copy, (copy,))
+    step("hf-to-megatron", [*slime, "hf-to-megatron", *source, "--save", str(dist)], hf, dist)
+    to_hf = [*slime, "megatron-to-hf", *source, "--load", str(dist), "--save", str(back), "--max-shard-gib"]
+    step("megatron-to-hf, files of 1 GiB", [*to_hf, "1"], dist, back)
+    refuse_difference(hf, back)
+    shutil.rmtree(back)
+    step("megatron-to-hf, files of 5 GiB", [*to_hf, "5"], dist, back, (back, dist))
+    step("plain copy again", plain, hf, copy, (copy,))
+    step("hf-to-fp8", [*slime, "hf-to-fp8", *source, "--save", str(fp8)], hf, fp8)
     from_fp8 = [*slime, "fp8-to-bf16", "--hf-checkpoint", str(fp8), "--save", str(back)]
     step("fp8-to-bf16", from_fp8, fp8, back, (fp8, back))
     step("hf-to-int4", [*slime, "hf-to-int4", *source, "--save", str(int4)], hf, int4, (int4,))
-    step("hf-to-megatron", [*slime, "hf-to-megatron", *source, "--save", str(dist)], hf, dist, (dist,))
-    step("plain copy again", ["sh", "-c", f"cp -r '{hf}' '{copy}' && sync '{copy}'/*"], hf, copy, (copy,))
-    return rows
+
+
+def refuse_difference(first: Path, second: Path) -> None:
+    """Every tensor of the two checkpoints is the same."""
+    one, other = HFCheckpoint(first), HFCheckpoint(second)
+    different = [name for name in one.shapes if not torch.equal(one.read(name), other.read(name))]
+    if different or one.shapes.keys() != other.shapes.keys():
+        raise SystemExit(f"{second} is not {first}: {different[:8]}")
 
 
 def table(rows: list[dict[str, Any]], layers: int, parameters: int) -> str:
@@ -126,8 +146,8 @@ def table(rows: list[dict[str, Any]], layers: int, parameters: int) -> str:
         "# Conversions",
         "",
         f"GLM-4-9B's shape with {layers} of its 40 layers, {parameters / 1e9:.2f} billion parameters, bfloat16, "
-        f"{rows[0]['read'] / 2**30:.1f} GiB; {os.cpu_count()} cores, one process each, torch {torch.__version__}; "
-        f"other work on the machine: {os.getloadavg()[2]:.1f} ready processes on average. "
+        f"{rows[0]['read'] / 2**30:.1f} GiB. {datetime.date.today()}; {os.cpu_count()} cores, one process with one "
+        f"thread each, {versions()}; other work on the machine: {os.getloadavg()[2]:.1f} ready processes on average. "
         f"A plain copy moves {rate / 2**20:.0f} MiB/s (read + written).",
         "",
         "| step | read, GiB | written, GiB | seconds | MiB/s | of copy | peak memory, GiB |",
@@ -143,8 +163,14 @@ def table(rows: list[dict[str, Any]], layers: int, parameters: int) -> str:
     return "\n".join([*lines, ""])
 
 
+def versions() -> str:
+    """Of what does the work."""
+    names = ("torch", "safetensors", "megatron-core")
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+
+
 def main() -> None:
-    """Run and write ``convert.json`` and ``convert.md``."""
+    """Run, and write ``convert.json`` and ``convert.md`` after every step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scratch", type=Path, required=True, help="a new folder on the disk to measure")
     parser.add_argument("--results", type=Path, required=True)
@@ -152,13 +178,23 @@ def main() -> None:
     args = parser.parse_args()
     config = config_from_dict({**GLM, "num_hidden_layers": args.layers})
     parameters = sum(math.prod(spec.shape) for rule in rules(config) for spec in rule.hf)
+
+    def publish(rows: list[dict[str, Any]]) -> None:
+        facts = {
+            "date": str(datetime.date.today()),
+            "layers": args.layers,
+            "parameters": parameters,
+            "python": platform.python_version(),
+            "versions": versions(),
+            "steps": rows,
+        }
+        (args.results / "convert.json").write_text(json.dumps(facts, indent=2) + "\n")
+        (args.results / "convert.md").write_text(table(rows, args.layers, parameters))
+
     try:
-        rows = run(args.scratch, args.layers)
+        run(args.scratch, args.layers, publish)
     finally:
         shutil.rmtree(args.scratch, ignore_errors=True)
-    facts = {"layers": args.layers, "parameters": parameters, "python": platform.python_version(), "steps": rows}
-    (args.results / "convert.json").write_text(json.dumps(facts, indent=2) + "\n")
-    (args.results / "convert.md").write_text(table(rows, args.layers, parameters))
 
 
 if __name__ == "__main__":
