@@ -180,8 +180,8 @@ class CorrectionFlags:
     get_mismatch_metrics: bool = flag(
         False, "只记录训推差异的指标", "record the metrics of the train-inference mismatch alone"
     )
-    use_routing_replay: bool = planned(False, "训练端重放自己的专家路由", "replay the trainer's own expert routes")
-    use_rollout_routing_replay: bool = planned(
+    use_routing_replay: bool = flag(False, "训练端重放自己的专家路由", "replay the trainer's own expert routes")
+    use_rollout_routing_replay: bool = flag(
         False, "训练端重放采样端的专家路由（R3）", "replay the sampler's expert routes in the trainer (R3)"
     )
     routing_replay_prefetch_microbatches: int = planned(

@@ -21,6 +21,7 @@ from slime.config.preflight import (
     network,
     network_rules,
     prompts,
+    routing,
     start,
     tokens,
     turns,
@@ -34,6 +35,7 @@ from slime.config.validate import RULES as FLAG_RULES
 _FURTHER: Mapping[str, Mapping[str, InputCheck]] = {
     "lengths": {"hf": tokens.check_positions},
     "mtp-layers": {"hf": mtp.check_mtp_layers},
+    "routing-replay": {"hf": routing.check_experts},
     "sampler-probability": {"host": network.check_raw_logprobs},
 }
 

@@ -14,6 +14,7 @@ from slime.config.validate import (
     mtp,
     pipeline,
     placement,
+    routing,
     services,
     serving,
 )
@@ -26,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     *batch_rules.RULES,
     *lengths.RULES,
     *algorithm.RULES,
+    *routing.RULES,
     *services.RULES,
     *serving.RULES,
     *files.RULES,
