@@ -125,16 +125,15 @@ def server(log: Path) -> int:
     raise LookupError(f"no server writes to {log}")
 
 
-def when(condition: Callable[[], object], act: Callable[[], None]) -> threading.Thread:
-    """Do something as soon as a condition holds, beside what the test waits for."""
+def when(process: subprocess.Popen[str], condition: Callable[[], object], act: Callable[[], None]) -> threading.Thread:
+    """Do something as soon as a condition holds while a run goes on, beside what the test waits for."""
 
     def watch() -> None:
-        deadline = time.monotonic() + 300
-        while not condition():
-            if time.monotonic() > deadline:
+        while process.poll() is None:
+            if condition():
+                act()
                 return
             time.sleep(0.005)
-        act()
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -169,10 +168,16 @@ def test_engines_of_a_file_behind_a_router_die_twice_and_the_run_goes_on(
         sglang_config=tmp_path / "sglang.yaml", router_policy="manual", use_fault_tolerance=True,
         update_weight_transport="disk", update_weight_disk_dir=weights, rollout_max_response_len=48,
     )  # fmt: skip
-    generating = when(lambda: lines(samples) == 1 and lines(tmp_path / "run" / "metrics.jsonl") == 1,
-                      lambda: kill(logs / "engine-1.log"))  # fmt: skip
-    updating = when(lambda: lines(samples) == 3 and (weights / "weight_v000004").exists(),
-                    lambda: kill(logs / "engine-0.log"))  # fmt: skip
+    generating = when(
+        process,
+        lambda: lines(samples) == 1 and lines(tmp_path / "run" / "metrics.jsonl") == 1,
+        lambda: kill(logs / "engine-1.log"),
+    )
+    updating = when(
+        process,
+        lambda: lines(samples) == 3 and (weights / "weight_v000004").exists(),
+        lambda: kill(logs / "engine-0.log"),
+    )
     output = end(process)
     generating.join()
     updating.join()
@@ -195,6 +200,7 @@ def test_an_engine_that_dies_during_an_update_ends_the_run_which_then_resumes(
     disk = {"update_weight_transport": "disk", "update_weight_disk_dir": weights, "save_interval": 1}
     process = start(experiment, tmp_path, **disk)
     killing = when(
+        process,
         lambda: lines(samples) == 2 and (weights / "weight_v000003").exists(),
         lambda: kill(tmp_path / "run" / "logs" / "engine-0.log"),
     )
@@ -222,7 +228,7 @@ def test_an_engine_that_dies_while_it_starts_ends_the_run(
 ) -> None:
     log = tmp_path / "run" / "logs" / "engine-0.log"
     process = start(experiment, tmp_path)
-    killing = when(lambda: log.exists() and "server_args" in log.read_text(), lambda: kill(log))
+    killing = when(process, lambda: log.exists() and "server_args" in log.read_text(), lambda: kill(log))
     output = end(process)
     killing.join()
     assert process.returncode == 1, output
