@@ -81,14 +81,14 @@ def test_a_round_trains_with_the_same_experts_in_every_step(
                   for one in sequences]  # fmt: skip
     forced = Forced(model, routes, tokens)
     with torch.no_grad():
-        old = [reference_log_probs(forced, one) for one in sequences]  # type: ignore[arg-type]
+        old = [reference_log_probs(forced, one) for one in sequences]
     optimizer = reference_optimizer(model, lr=2e-2)
     for group in optimizer.param_groups:
         group["eps"] = ADAM_EPS
     for begin in range(0, 12, 4):
         optimizer.zero_grad()
         part = slice(begin, begin + 4)
-        reference_loss(forced, sequences[part], old[part]).backward()  # type: ignore[arg-type]
+        reference_loss(forced, sequences[part], old[part]).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     model.save_pretrained(tmp_path / "expected")

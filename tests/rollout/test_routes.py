@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from slime.data.batch import BatchOptions, build_train_batches
-from slime.data.routes import RouteShape
+from slime.data.routes import Routes, RouteShape
 from slime.data.sample import Sample, Status
 from slime.data.schedule import ScheduleOptions
 from slime.rewards.pool import GraderPool
-from slime.rollout.client import Generation, RouteRequest, SamplingParams
+from slime.rollout.client import FinishReason, Generation, RouteRequest, SamplingParams
 from slime.rollout.context import current
 from slime.rollout.errors import RolloutError
 from slime.rollout.runner import RunnerOptions, SampleRunner
@@ -26,6 +26,10 @@ from .harness import RUNNER, flat, round_of, tools
 
 SHAPE = RouteShape(layers=3, with_experts=(1, 2), chosen=2, count=9)
 SAMPLING = SamplingParams(5, temperature=0.8, routes=RouteRequest(SHAPE))
+
+
+def same(routes: Routes | None, wanted: np.ndarray) -> bool:
+    return routes is not None and np.array_equal(routes, wanted)
 
 
 def expected(tokens: list[int], version: int = 0) -> np.ndarray:
@@ -57,14 +61,14 @@ def test_a_round_carries_them_to_the_batch(grader: GraderPool) -> None:
     output = round_of(tools(client, grader, replace(RUNNER, sampling=SAMPLING)))
     assert set(client.starts) == {0}
     for sample in flat(output):
-        assert np.array_equal(sample.rollout_routed_experts, expected(sample.tokens))
+        assert same(sample.rollout_routed_experts, expected(sample.tokens))
         back = Sample.from_dict(json.loads(json.dumps(sample.to_dict())))
         assert back.rollout_routed_experts is not None and back.rollout_routed_experts.dtype == np.uint8
-        assert np.array_equal(back.rollout_routed_experts, sample.rollout_routed_experts)
+        assert same(sample.rollout_routed_experts, back.rollout_routed_experts)
     options = BatchOptions(ScheduleOptions(dp_size=2, global_batch_size=24, micro_batch_size=3))
     batches = build_train_batches(output.samples, options, 0)
     for sequence in (one for batch in batches for one in batch.sequences):
-        assert np.array_equal(sequence.rollout_routed_experts, expected(sequence.tokens.tolist()))
+        assert same(sequence.rollout_routed_experts, expected(sequence.tokens.tolist()))
 
 
 async def with_tool(args: Any, sample: Sample, sampling_params: dict[str, Any]) -> Sample:
@@ -80,7 +84,7 @@ async def with_tool(args: Any, sample: Sample, sampling_params: dict[str, Any]) 
 def test_tokens_of_a_tool_are_routed_by_the_next_turn(grader: GraderPool) -> None:
     client = Routing()
     options = replace(RUNNER, sampling=replace(SAMPLING, max_new_tokens=20))
-    flags = {"custom_generate_function_path": f"{__name__}.with_tool", "rollout_batch_size": 4}
+    flags: dict[str, Any] = {"custom_generate_function_path": f"{__name__}.with_tool", "rollout_batch_size": 4}
     for sample in flat(round_of(tools(client, grader, options, **flags))):
         whole = sample.rollout_routed_experts
         assert whole is not None
@@ -107,7 +111,7 @@ async def elsewhere(args: Any, sample: Sample, sampling_params: dict[str, Any]) 
     [("forgetful", "has no rollout_routed_experts"), ("elsewhere", "experts of tokens 0 to")],
 )
 def test_a_function_that_loses_them_is_refused(name: str, message: str, grader: GraderPool) -> None:
-    flags = {"custom_generate_function_path": f"{__name__}.{name}", "rollout_batch_size": 4}
+    flags: dict[str, Any] = {"custom_generate_function_path": f"{__name__}.{name}", "rollout_batch_size": 4}
     with pytest.raises(RolloutError, match=message):
         round_of(tools(Routing(), grader, replace(RUNNER, sampling=SAMPLING), **flags))
 
@@ -118,7 +122,7 @@ def test_a_response_that_goes_on_keeps_the_experts_of_its_first_weights() -> Non
     sample = Sample(group_index=0, index=0, prompt="1+1=", tokens=tokenize("1+1="), prompt_length=4)
     text = TextTools(tokenize, decode, (EOS,))
 
-    async def run(client: Routing, one: Sample, limit: int, reason: str) -> None:
+    async def run(client: Routing, one: Sample, limit: int, reason: FinishReason) -> None:
         runner = SampleRunner(client, text, options)
         sampling = replace(SAMPLING, max_new_tokens=limit, banned_token_ids=(EOS,))
         found = await runner.request(one, one.tokens, sampling)
