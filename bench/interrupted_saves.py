@@ -23,25 +23,28 @@ from test_saves import check_kill, kill_saves  # noqa: E402
 
 RUNS = {"foreground, one process": (1, False), "background, two processes": (2, True)}
 MOMENTS = {
-    "": "between two saves",
-    ".partial": "while the folder was written",
     ".txt.partial": "while the tracker was replaced",
+    ".partial": "while the folder was written",
     ".deleted": "while an old checkpoint was deleted",
 }
-"""By the end of the name that the kill left behind; the longest that fits."""
+"""By the end of a name that the kill left behind; the first that fits."""
+INSIDE, OUTSIDE = "elsewhere inside a save", "between two saves"
 
 
 def moment(kill: dict[str, Any]) -> str:
     """When the kill came, from what it left half done."""
-    ends = [end for end in MOMENTS if not end or any(name.endswith(end) for name in kill["left"])]
-    return MOMENTS[max(ends, key=len)]
+    for end, text in MOMENTS.items():
+        if any(name.endswith(end) for name in kill["left"]):
+            return text
+    return INSIDE if kill["inside"] else OUTSIDE
 
 
 def table(results: dict[str, list[dict[str, Any]]]) -> str:
     """Kills by the moment at which they came."""
     counts = {name: Counter(moment(kill) for kill in kills) for name, kills in results.items()}
+    texts = [*MOMENTS.values(), INSIDE, OUTSIDE]
     rows = [f"| | {' | '.join(results)} |", f"|---|{'---|' * len(results)}"]
-    rows += [f"| {text} | {' | '.join(str(one[text]) for one in counts.values())} |" for text in MOMENTS.values()]
+    rows += [f"| {text} | {' | '.join(str(one[text]) for one in counts.values())} |" for text in texts]
     rows.append(f"| kills | {' | '.join(str(len(kills)) for kills in results.values())} |")
     rows.append(f"| last step | {' | '.join(str(kills[-1]['after']) for kills in results.values())} |")
     rows.append(f"| checkpoints lost | {' | '.join('0' for _ in results)} |")
@@ -61,14 +64,19 @@ def main() -> None:
             results[name] = kill_saves(hf, Path(folder) / str(index), args.kills, ranks, background)
             for kill in results[name]:
                 check_kill(kill, background)
-    (args.results / "interrupted-saves.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write(results, args.results)
+
+
+def write(results: dict[str, list[dict[str, Any]]], folder: Path) -> None:
+    """The raw numbers and the table."""
+    (folder / "interrupted-saves.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     text = (
         "# Saves that were killed\n\n`python bench/interrupted_saves.py`, on a CPU: a run that does nothing but save "
         "is killed with SIGKILL at a random moment; the next one resumes from what is left.\n\n"
         f"{table(results)}\n\nAfter every kill the tracker named a checkpoint that was at least as new as the last "
         "whole save, and each of its weights and moments was that of its step.\n"
     )
-    (args.results / "interrupted-saves.md").write_text(text, encoding="utf-8")
+    (folder / "interrupted-saves.md").write_text(text, encoding="utf-8")
     print(text)
 
 

@@ -28,7 +28,7 @@ from slime.weights.tracker import read_tracker
 
 
 def save_forever(config: Config, rank: int, ranks: int, port: int, reports: int) -> None:
-    """Load, check, and save step after step; tells through `reports` which step it loaded, and which are begun."""
+    """Load, check, and save step after step; tells through `reports` which it loaded, begins and ends."""
     torch.set_num_threads(1)
     trainer = MegatronTrainer(config, rank, ranks, "127.0.0.1", port)
     loaded = trainer.load()
@@ -38,14 +38,15 @@ def save_forever(config: Config, rank: int, ranks: int, port: int, reports: int)
     else:
         check(trainer, loaded.step, loaded.data_cursor)
     step = -1 if loaded.step is None else loaded.step
-    _tell(reports, rank, step)
+    _tell(reports, rank, f"saved {step}")
     while True:
         step += 1
         with torch.no_grad():
             for tensor in numbers(trainer):
                 tensor.fill_(step)
+        _tell(reports, rank, f"saves {step}")
         trainer.save(step, {"step": step})
-        _tell(reports, rank, step)
+        _tell(reports, rank, f"saved {step}")
 
 
 def numbers(trainer: MegatronTrainer) -> list[torch.Tensor]:
@@ -62,9 +63,9 @@ def check(trainer: MegatronTrainer, step: int, cursor: dict[str, Any]) -> None:
         raise SystemExit(f"the checkpoint of step {step} holds {wrong} numbers of another, and the cursor {cursor}")
 
 
-def _tell(reports: int, rank: int, step: int) -> None:
+def _tell(reports: int, rank: int, what: str) -> None:
     if rank == 0:
-        os.write(reports, f"{step}\n".encode())
+        os.write(reports, f"{what}\n".encode())
 
 
 def _fork(config: Config, ranks: int) -> tuple[list[int], int]:
@@ -90,29 +91,34 @@ class _Run:
 
     def __init__(self, config: Config, ranks: int) -> None:
         self.pids, self._inlet = _fork(config, ranks)
+        self.begun: list[float] = []
         self.reported: list[int] = []
 
-    def read(self, seconds: float) -> None:
-        """Take reports for `seconds`, or until the run ends."""
+    def read(self, seconds: float, first: bool = False) -> None:
+        """Take reports for `seconds`, or until the run ends, or the first comes."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and select.select([self._inlet], [], [], left)[0]:
-            text = os.read(self._inlet, 1 << 16)
-            if not text:
+            text = os.read(self._inlet, 1 << 16).decode()
+            for word, step in (line.split() for line in text.splitlines()):
+                if word == "saves":
+                    self.begun.append(time.monotonic())
+                else:
+                    self.reported.append(int(step))
+            if not text or first:
                 return
-            self.reported += [int(line) for line in text.split()]
 
-    def read_until(self, count: int, what: str) -> None:
-        """Take reports until there are `count`.
+    def read_until(self, saves: int) -> None:
+        """Take reports until the run has loaded, and begun so many saves.
 
         Raises:
             SystemExit: the run ended before, or needed 120 s.
         """
         deadline = time.monotonic() + 120
-        while len(self.reported) < count:
+        while not self.reported or len(self.begun) < saves:
             ended = any(os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) for pid in self.pids)
             if ended or time.monotonic() > deadline:
-                raise SystemExit(f"the run could not {what}; it reported {self.reported}")
-            self.read(0.02)
+                raise SystemExit(f"the run could not {'save' if self.reported else 'load what the one before it left'}")
+            self.read(0.05, first=True)
 
     def kill(self, order: Sequence[int]) -> None:
         """Kill the ranks, and take the reports that they had made."""
@@ -125,23 +131,21 @@ class _Run:
 
 
 def interrupt(config: Config, ranks: int, chance: random.Random) -> dict[str, Any]:
-    """One run, killed at a random moment of its third save or the one after it.
+    """One run, killed at a random moment of its third save.
 
     Returns:
-        what the tracker said before and after, the steps that the run reported (first the one that it loaded), and
-        what it left half done.
+        what the tracker said before and after, the steps that the run reported (first the one that it loaded), whether
+        it was inside `save`, and what it left half done.
     """
     root = Path(str(config.save))
     before = read_tracker(root)
     run = _Run(config, ranks)
-    run.read_until(1, "load what the one before it left")
-    run.read_until(2, "save")
-    begin = time.monotonic()
-    run.read_until(3, "save")
-    run.read(chance.uniform(0, 1.5 * (time.monotonic() - begin)))
+    run.read_until(saves=3)
+    run.read(chance.uniform(0, run.begun[2] - run.begun[1]))
     run.kill(chance.sample(run.pids, ranks))  # the ranks of a run do not die at one moment
     left = sorted(path.name for path in root.glob(".*"))
-    return {"before": before, "reported": run.reported, "after": read_tracker(root), "left": left}
+    inside = len(run.begun) >= len(run.reported)
+    return {"before": before, "reported": run.reported, "after": read_tracker(root), "inside": inside, "left": left}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -168,7 +172,7 @@ def main(arguments: Sequence[str]) -> None:
     for _ in range(args.kills):
         print(json.dumps(interrupt(config, args.ranks, chance)), flush=True)
     last = _Run(config, args.ranks)
-    last.read_until(1, "load what the last kill left")
+    last.read_until(saves=0)
     last.kill(last.pids)
 
 
