@@ -122,6 +122,9 @@ class OptimizerFlags:
     clip_grad: float = flag(
         1.0, "梯度范数上限；0 为不裁剪", "limit of the gradient norm; 0 means none", minimum=0, source="megatron"
     )
+    # Megatron-Core 0.16.1's offload fails on a CPU, where no weight has an original on a GPU (KeyError). On a GPU
+    # without Transformer Engine both of its Adams are torch's, and a checkpoint that is loaded moves the moments of the
+    # GPU's to the host. --use-precision-aware-optimizer needs Transformer Engine's Adam, or this offload.
     optimizer_cpu_offload: bool = planned(
         False, "优化器状态放在主机内存", "keep the optimizer in host memory", source="megatron"
     )
