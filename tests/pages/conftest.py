@@ -32,7 +32,7 @@ def snapshot_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of all that the site is made from, so that what is edited during the tests changes no page."""
     folder = tmp_path_factory.mktemp("snapshot")
     skipped = shutil.ignore_patterns("__pycache__", "*.so")
-    for name in ("docs", "examples", "recipes", "slime", "sphinx_slime_lab"):
+    for name in ("bench", "docs", "examples", "recipes", "slime", "sphinx_slime_lab"):
         shutil.copytree(REPOSITORY / name, folder / name, ignore=skipped)
     shutil.copy(REPOSITORY / "conf.py", folder)
     return folder
