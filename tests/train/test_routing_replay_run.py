@@ -61,8 +61,6 @@ def test_the_samplers_experts_reach_the_trainer(experiment: Experiment, experts:
             rm_type="random",
             lr="3e-3",
             use_rollout_routing_replay=True,
-            partial_rollout=True,
-            over_sampling_batch_size=12,
         )
     )
     assert done.returncode == 0, done.stdout + done.stderr
