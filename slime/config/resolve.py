@@ -87,7 +87,8 @@ def _resolve(merged: Sequence[Assignment], problems: list[Problem]) -> Config:
     given = {field: item.value for field, item in last.items()}
     config = Config(**given, origins={field: item.origin for field, item in last.items()})
     planned = [problem for item in last.values() if (problem := planned_problem(item)) is not None]
-    missing = missing_flags(config)
+    refused = {name for problem in problems for name in problem.flags}
+    missing = [one for one in missing_flags(config) if not refused.intersection(one.flags)]
     # A value that was refused or is missing would be refused again, under another name, by the rules that read its
     # default or what is derived from it.
     if missing or problems:

@@ -36,7 +36,7 @@ def check_virtual_stages(config: Config) -> Iterator[Finding]:
             f"give {_PIPELINE} of at least 3, or drop {flag}",
             (flag, _PIPELINE),
         )
-    if group is not None and 1 < size and group < size:
+    if group is not None and size > 1 and group < size:
         yield Finding(
             f"{_GROUP} {group} is below {_PIPELINE} {size}: a group would not fill the pipeline",
             f"give at least {size}",
