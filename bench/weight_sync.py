@@ -353,7 +353,9 @@ def main() -> None:
         row: Row = {"model": args.model, "device": args.device, "lr": args.lr}
         if args.paths:
             write_hollow(work / "hf", trainer.model)
-            actors = {"first": engine(work / "hf", args.device, 0, "dummy", work / "first.log", stack)}
+            actors: dict[str, EngineActor] = {}
+            if args.device == "cpu" or args.paths != ["group"]:
+                actors["first"] = engine(work / "hf", args.device, 0, "dummy", work / "first.log", stack)
             if args.device == "cpu":
                 actors["second"] = actors["first"]
             elif second and "group" in args.paths:
