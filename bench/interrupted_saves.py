@@ -28,7 +28,7 @@ MOMENTS = {
     ".deleted": "while an old checkpoint was deleted",
 }
 """By the end of a name that the kill left behind; the first that fits."""
-INSIDE, OUTSIDE = "elsewhere inside a save", "between two saves"
+OTHER = "while nothing was half done on disk"
 
 
 def moment(kill: dict[str, Any]) -> str:
@@ -36,17 +36,16 @@ def moment(kill: dict[str, Any]) -> str:
     for end, text in MOMENTS.items():
         if any(name.endswith(end) for name in kill["left"]):
             return text
-    return INSIDE if kill["inside"] else OUTSIDE
+    return OTHER
 
 
 def table(results: dict[str, list[dict[str, Any]]]) -> str:
     """Kills by the moment at which they came."""
     counts = {name: Counter(moment(kill) for kill in kills) for name, kills in results.items()}
-    texts = [*MOMENTS.values(), INSIDE, OUTSIDE]
+    texts = [*MOMENTS.values(), OTHER]
     rows = [f"| | {' | '.join(results)} |", f"|---|{'---|' * len(results)}"]
     rows += [f"| {text} | {' | '.join(str(one[text]) for one in counts.values())} |" for text in texts]
     rows.append(f"| kills | {' | '.join(str(len(kills)) for kills in results.values())} |")
-    rows.append(f"| last step | {' | '.join(str(kills[-1]['after']) for kills in results.values())} |")
     rows.append(f"| checkpoints lost | {' | '.join('0' for _ in results)} |")
     return "\n".join(rows)
 

@@ -111,9 +111,9 @@ class _Run:
         """Take reports until the run has loaded, and begun so many saves.
 
         Raises:
-            SystemExit: the run ended before, or needed 120 s.
+            SystemExit: the run ended before, or needed 600 s.
         """
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not self.reported or len(self.begun) < saves:
             ended = any(os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) for pid in self.pids)
             if ended or time.monotonic() > deadline:
