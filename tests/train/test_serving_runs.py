@@ -187,8 +187,8 @@ def test_engines_of_a_file_behind_a_router_die_twice_and_the_run_goes_on(
         assert f"engine {number}: the SGLang server at http://127.0.0.1:" in output
         assert f"engine {number} runs again" in output
     assert output.count("was killed by signal 9") >= 2
-    assert "schedule_policy='lpm'" in (logs / "engine-0.log").read_text()
-    assert "schedule_policy='lpm'" not in (logs / "engine-1.log").read_text()
+    assert "'schedule_policy': 'lpm'" in (logs / "engine-0.log").read_text()
+    assert "'schedule_policy': 'lpm'" not in (logs / "engine-1.log").read_text()
     wait_until_nothing_is_left(nothing_left)
 
 
