@@ -39,13 +39,13 @@ def reads(tree: ast.AST) -> set[str]:
 
 
 def hooks_that_are_called(tree: ast.AST) -> set[str]:
-    """Fields of the hooks that the code asks a set of hooks for: `hooks.one("rollout-log")`."""
+    """Fields of the hooks that the code asks for by name: `hooks.one("rollout-log")`, `load("custom-loss")`."""
     names = {
         argument.value
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("one", "all", "at")
+        and isinstance(node.func, ast.Attribute | ast.Name)
+        and name_of(node.func) in ("one", "all", "at", "load")
         for argument in node.args[:1]
         if isinstance(argument, ast.Constant)
     }

@@ -51,10 +51,14 @@ def unpickling(path: Path, node: ast.AST) -> list[str]:
 
 
 def test_no_temperature_is_written_out() -> None:
-    """Known failure 59. The engine's first request only proves that it answers: nobody reads what it says."""
+    """Known failure 59.
+
+    Two parts ask an engine for answers that no training reads: its first request only proves that it answers, and the
+    conformance checks compare what it says with what it says again.
+    """
     found = [place for path, node in nodes() for place in fixed_temperatures(path, node)]
-    assert [place for place in found if "slime/sglang/engine.py:" not in place] == []
-    assert len(found) <= 1
+    allowed = ("slime/sglang/engine.py:", "slime/sglang/conformance/")
+    assert [place for place in found if not any(part in place for part in allowed)] == []
 
 
 def test_nothing_unpickles_objects() -> None:
