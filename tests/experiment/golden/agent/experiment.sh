@@ -7,7 +7,7 @@
 # planned: straw durable queue: on writes --rollout-data-transport straw, --rollout-data-dir, --rollout-queue-run-id and 2 more flags that the runtime does not run yet; the launcher refuses this shell by name.
 # planned: CPU Adam: on writes --optimizer-cpu-offload, --overlap-cpu-optimizer-d2h-h2d, --use-precision-aware-optimizer, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Training → rollout precision: BF16 → FP8 writes --sglang-moe-a2a-backend, --sglang-deepep-mode, which the runtime does not run yet; the launcher refuses this shell by name.
-# planned: PD disaggregation: on writes --sglang-disaggregation-transfer-backend, --sglang-config, which the runtime does not run yet; the launcher refuses this shell by name.
+# planned: PD disaggregation: on writes --sglang-disaggregation-transfer-backend, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: RDMA devices writes --sglang-disaggregation-ib-device, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Hierarchical cache (HiCache): on writes --sglang-enable-hierarchical-cache, --sglang-hicache-ratio, which the runtime does not run yet; the launcher refuses this shell by name.
 #

@@ -6,7 +6,7 @@
 # planned: Training nodes: 32 writes --actor-num-nodes 32, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: CPU Adam: on writes --optimizer-cpu-offload, --overlap-cpu-optimizer-d2h-h2d, --use-precision-aware-optimizer, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Attention KV cache: FP8 E4M3 writes --sglang-kv-cache-dtype, which the runtime does not run yet; the launcher refuses this shell by name.
-# planned: PD disaggregation: on writes --sglang-disaggregation-transfer-backend, --sglang-config, which the runtime does not run yet; the launcher refuses this shell by name.
+# planned: PD disaggregation: on writes --sglang-disaggregation-transfer-backend, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: RDMA devices writes --sglang-disaggregation-ib-device, which the runtime does not run yet; the launcher refuses this shell by name.
 #
 # Run it from the root of the repository, with the same repository, environment and paths on every node:
