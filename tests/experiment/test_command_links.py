@@ -69,7 +69,10 @@ def test_refusals_speak_both_languages(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_comparison_shows_what_follows_from_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a, b = _write(tmp_path, "a.yaml", "model: glm-4.7-flash\n"), _write(tmp_path, "b.yaml", "layout: separate\nschedule: async\n")
+    a, b = (
+        _write(tmp_path, "a.yaml", "model: glm-4.7-flash\n"),
+        _write(tmp_path, "b.yaml", "layout: separate\nschedule: async\n"),
+    )
     assert main(["compare", a, b]) == 0
     lines = capsys.readouterr().out.split("\n")
     assert lines[:3] == [
