@@ -27,7 +27,6 @@ def bench() -> Workbench:
     ("text", "status", "line", "notes"),
     [
         ("model: tiny\n", 0, None, 0),
-        ("", 0, None, 0),
         ("model: flash\nlayout: separate\nrollout: 12\n", 1, 2, 0),
         ("model: flash\nlayot: separate\n", 2, 1, 0),
         (TABS, 1, 5, 0),
@@ -55,6 +54,13 @@ def test_build_and_terminal_agree(
     if checked.problems:
         assert checked.problems[0].line == line
         assert checked.problems[0].message.zh != checked.problems[0].message.en
+
+
+def test_a_lab_without_choices_starts_from_the_defaults(bench: Workbench) -> None:
+    """As a page may; a file without choices is a mistake, which the terminal refuses."""
+    checked = check(bench, "", {})
+    assert checked.experiment is not None
+    assert not checked.problems
 
 
 def test_notes_name_their_line(bench: Workbench) -> None:
