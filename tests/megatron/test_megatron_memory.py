@@ -101,7 +101,7 @@ def test_a_running_trainer_takes_the_bytes_of_the_estimate(
     trainer = make_trainer(folder)
     trainer.load()
     trainer.train(make_batch(make_sequences(16)))
-    wrapped, optimizer = trainer._wrapped, trainer._state.optimizer
+    (wrapped,), optimizer = trainer._wrapped, trainer._state.optimizer
     measured = {
         "weights": sum(one.numel() * one.element_size() for one in wrapped.module.parameters()),
         "gradients": sum(one.grad_data.numel() * one.grad_data.element_size() for one in wrapped.buffers),
