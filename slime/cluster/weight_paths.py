@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ class Load:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-class WeightPath:
+class WeightPath(ABC):
     """One way, for some of the engines; `name` is how messages call it."""
 
     name = ""
@@ -79,13 +80,13 @@ class WeightPath:
         """What can be done while engines still generate."""
         return
 
+    @abstractmethod
     async def load(self, load: Load) -> None:
         """Load the version into the paused engines; may be called again for the same version.
 
         Raises:
             WeightUpdateError, RequestError: an engine did not take it.
         """
-        raise NotImplementedError
 
     async def finish(self, load: Load) -> None:
         """Clear away what the update needed, whether it went well or not."""

@@ -119,6 +119,7 @@ def _named_as_cuda(build: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(build)
     def build_groups(cls: type, ranges: Any, buffers: Any, groups: list[dict[str, Any]], config: Any) -> Any:
+        """As Megatron's; its parameters say for that long that they lie on a GPU."""
         parameters = [parameter for group in groups for parameter in group["params"]]
         for parameter in parameters:
             parameter.type = functools.partial(str, parameter.type().replace("torch.", "torch.cuda."))

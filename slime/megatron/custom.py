@@ -66,6 +66,7 @@ def load_custom(config: Config) -> CustomFunctions:
 
 def _advantages(hook: HookFunction, config: Config) -> Advantages:
     def call(batch: TrainBatch, data: dict[str, list[Any]]) -> tuple[list[Tensor], list[Tensor]]:
+        """One round: fill in advantages and returns."""
         lengths = [one.response_length for one in batch.sequences]
 
         def check(result: Any) -> tuple[list[Tensor], list[Tensor]]:
@@ -85,6 +86,7 @@ def _advantages(hook: HookFunction, config: Config) -> Advantages:
 
 def _correction(hook: HookFunction, config: Config) -> CustomCorrection:
     def call(loss: Tensor, train_log_probs: Tensor, tokens: PolicyTokens) -> Corrected:
+        """One micro-batch: the corrected loss of its tokens."""
         lengths = tokens.lengths.tolist()
 
         def check(result: Any) -> Corrected:
@@ -114,6 +116,7 @@ def _correction(hook: HookFunction, config: Config) -> CustomCorrection:
 
 def _weights(hook: HookFunction) -> Weights:
     def call(sequences: Sequence[TrainSequence], masks: Sequence[Tensor], per_token: bool) -> Tensor:
+        """One batch: the weight of each response token."""
         total, response = [one.total_length for one in sequences], [one.response_length for one in sequences]
 
         def check(result: Any) -> Tensor:

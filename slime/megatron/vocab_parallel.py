@@ -21,6 +21,7 @@ class _Scores(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, temperature: float, group: Any) -> tuple[Tensor, Tensor]:
+        """[T] and [T] from this rank's columns [T, V / size] of the logits."""
         scaled, inside, local = _prepare(logits, targets, temperature, group)
         top = scaled.amax(-1)
         dist.all_reduce(top, op=dist.ReduceOp.MAX, group=group)

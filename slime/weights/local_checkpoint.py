@@ -167,6 +167,7 @@ def _apply_shard(path: Path, note: VersionNote, places: dict[str, Region]) -> No
     with safe_open(path, framework="numpy") as shard, ThreadPoolExecutor(_threads()) as pool:
 
         def one(name: str) -> None:
+            """Change one tensor in its file and check what it has become."""
             place = places[name]
             target = np.memmap(place.file, np.uint8, "r+", place.start, (place.end - place.start,))
             try:

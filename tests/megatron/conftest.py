@@ -29,6 +29,16 @@ def hf_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_hf_model(tmp_path_factory.mktemp("hf") / "qwen3")
 
 
+@pytest.fixture(scope="module")
+def own_groups() -> Iterator[None]:
+    """Megatron's process groups, with this process alone in them."""
+    from slime.megatron import process
+
+    process.start(process.ProcessSpec(device="cpu"))
+    yield
+    process.stop()
+
+
 @pytest.fixture
 def make_trainer(hf_folder: Path) -> Iterator[Callable[..., MegatronTrainer]]:
     """``make_trainer(**flags)`` gives a MegatronTrainer of world size 1, unloaded; it closes the one before it."""

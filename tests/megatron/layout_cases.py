@@ -34,10 +34,9 @@ def measure(folder: Path, parallel: ParallelSettings, recompute: bool, device: t
         loss, over all micro-batches; gradients by Hugging Face name (rank 0's, the same on each); weights likewise.
     """
     from megatron.core import parallel_state
-    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
 
     from slime.megatron.gather import gather_hf_tensors
-    from slime.megatron.model import build_model, load_hf_weights, parts_of
+    from slime.megatron.model import build_model, load_hf_weights
     from slime.megatron.model_settings import ComputeSettings, Recompute
     from slime.megatron.pipeline import run_schedule
     from slime.weights.hf_config import read_config
@@ -47,29 +46,46 @@ def measure(folder: Path, parallel: ParallelSettings, recompute: bool, device: t
     config = with_mtp(whole, whole.mtp_available)
     model = build_model(config, device, ComputeSettings(recompute=Recompute() if recompute else None), parallel)
     load_hf_weights(model, config, folder)
+    wrapped = wrapped_parts(model)
+    size, rank = parallel_state.get_data_parallel_world_size(), parallel_state.get_data_parallel_rank()
+    split = MICRO_BATCHES if parallel.pipeline < 3 else THREE_MICRO_BATCHES
+    batches = [_batch(indices, model.config, config.sparse is not None, device) for indices in split[rank::size]]
+    forward = partial(weighted_loss, count=len(batches) * size)
+    results = run_schedule(wrapped, batches, forward, batches[0][1].tokens.shape[1], forward_only=False)
+    return {
+        "loss": whole_loss(results, parallel, device),
+        "gradients": {name: grad.cpu().clone() for name, grad in gather_hf_tensors(model, config, gradient_or_zero)},
+        "weights": {name: tensor.cpu().clone() for name, tensor in gather_hf_tensors(model, config)},
+    }
+
+
+def wrapped_parts(model: Any) -> list[Any]:
+    """The model's parts in Megatron's data parallelism, with empty float32 gradients."""
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+
+    from slime.megatron.model import parts_of
+
     settings = DistributedDataParallelConfig(grad_reduce_in_fp32=True)
     wrapped = [DistributedDataParallel(model.config, settings, part) for part in parts_of(model)]
     for part in wrapped:
         part.zero_grad_buffer()
     model.config.finalize_model_grads_func = finalize_model_grads
-    size, rank = parallel_state.get_data_parallel_world_size(), parallel_state.get_data_parallel_rank()
-    split = MICRO_BATCHES if parallel.pipeline < 3 else THREE_MICRO_BATCHES
-    batches = [_batch(indices, model.config, config.sparse is not None, device) for indices in split[rank::size]]
-    forward = partial(_forward, count=len(batches) * size)
-    results = run_schedule(wrapped, batches, forward, batches[0][1].tokens.shape[1], forward_only=False)
+    return wrapped
+
+
+def whole_loss(results: list[Any], parallel: ParallelSettings, device: torch.device) -> float:
+    """The sum over micro-batches and data-parallel ranks, known to the first stages of a pipeline too."""
+    from megatron.core import parallel_state
+
     loss = torch.tensor([sum(float(part) for part in results)], dtype=torch.float64, device=device)
     dist.all_reduce(loss, group=parallel_state.get_data_parallel_group())
     if parallel.pipeline > 1:
         group = parallel_state.get_pipeline_model_parallel_group()
         dist.broadcast(loss, parallel_state.get_pipeline_model_parallel_last_rank(), group)
-    return {
-        "loss": float(loss),
-        "gradients": {name: grad.cpu().clone() for name, grad in gather_hf_tensors(model, config, _gradient)},
-        "weights": {name: tensor.cpu().clone() for name, tensor in gather_hf_tensors(model, config)},
-    }
+    return float(loss)
 
 
-def _gradient(tensor: torch.Tensor) -> torch.Tensor:
+def gradient_or_zero(tensor: torch.Tensor) -> torch.Tensor:
     """What has none (a router's correction bias, an indexer that does not learn) counts as 0."""
     return tensor.main_grad if hasattr(tensor, "main_grad") else torch.zeros_like(tensor)
 
@@ -81,7 +97,7 @@ def _batch(indices: tuple[int, ...], settings: Any, aligned: bool, device: torch
     return indices, pack_for(settings, tokens, [len(one) // 2 for one in tokens], device)
 
 
-def _forward(iterator: Any, model: Any, count: int) -> Any:
+def weighted_loss(iterator: Any, model: Any, count: int) -> Any:
     from megatron.core import parallel_state
 
     from slime.megatron.mtp import loss_ahead

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from families import sequences
-from layout_cases import MICRO_BATCHES, TEMPERATURE, _forward, _gradient
+from layout_cases import MICRO_BATCHES, TEMPERATURE, gradient_or_zero, weighted_loss, whole_loss, wrapped_parts
 
 from slime.data.routes import RouteShape, route_shape
 from slime.megatron.parallel import ParallelSettings
@@ -118,12 +118,11 @@ def measure_replay(
         rank's samples and layers.
     """
     from megatron.core import parallel_state
-    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
 
     from slime.megatron.forward import read_responses
     from slime.megatron.gather import gather_hf_tensors
     from slime.megatron.log_probs import score_tokens
-    from slime.megatron.model import build_model, load_hf_weights, parts_of
+    from slime.megatron.model import build_model, load_hf_weights
     from slime.megatron.model_settings import ComputeSettings, Recompute
     from slime.megatron.pipeline import run_schedule
     from slime.megatron.ranks import pack_for
@@ -142,10 +141,6 @@ def measure_replay(
     with replay.old_pass() as mark:
         # Other micro-batches than those of the step: each sequence alone, the last first.
         alone = [[place] for place in reversed(range(len(chosen)))]
-
-        def read(logits: torch.Tensor, packed: Any) -> torch.Tensor:
-            return score_tokens(logits, packed, TEMPERATURE).log_probs
-
         old = read_responses(
             model,
             chosen,
@@ -156,11 +151,7 @@ def measure_replay(
             mark,
         )
     load_hf_weights(model, config, after)
-    settings = DistributedDataParallelConfig(grad_reduce_in_fp32=True)
-    wrapped = [DistributedDataParallel(model.config, settings, part) for part in parts_of(model)]
-    for part in wrapped:
-        part.zero_grad_buffer()
-    model.config.finalize_model_grads_func = finalize_model_grads
+    wrapped = wrapped_parts(model)
     batches, place = [], 0
     for indices in own:
         parts = [everything[i] for i in indices]
@@ -168,17 +159,12 @@ def measure_replay(
         replay.give(range(place, place + len(parts)), packed)
         place += len(parts)
         batches.append((indices, packed))
-    forward = partial(_forward, count=len(batches) * size)
+    forward = partial(weighted_loss, count=len(batches) * size)
     results = run_schedule(wrapped, batches, forward, batches[0][1].tokens.shape[1], forward_only=False)
-    loss = torch.tensor([sum(float(part) for part in results)], dtype=torch.float64, device=device)
-    dist.all_reduce(loss, group=parallel_state.get_data_parallel_group())
-    if parallel.pipeline > 1:
-        group = parallel_state.get_pipeline_model_parallel_group()
-        dist.broadcast(loss, parallel_state.get_pipeline_model_parallel_last_rank(), group)
     return {
         "log_probs": [one.cpu() for one in old],
-        "loss": float(loss),
-        "gradients": {name: grad.cpu().clone() for name, grad in gather_hf_tensors(model, config, _gradient)},
+        "loss": whole_loss(results, parallel, device),
+        "gradients": {name: grad.cpu().clone() for name, grad in gather_hf_tensors(model, config, gradient_or_zero)},
         "routes": replay.routes,
         "layers": replay.layers,
     }

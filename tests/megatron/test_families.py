@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,22 +16,12 @@ from slime.weights.hf_config import HFConfigError, config_from_dict, read_config
 from slime.weights.hf_io import HFCheckpoint
 from slime.weights.tables import rules
 
-pytestmark = pytest.mark.runtime
+pytestmark = [pytest.mark.runtime, pytest.mark.usefixtures("own_groups")]
 CPU = torch.device("cpu")
 LOG_PROB_TOLERANCE = 2e-4
 """float32 with peaked random weights; the largest seen was 8.2e-5 (qwen3_5_moe_text)."""
 GRADIENT_TOLERANCE = 2e-3
 """Of a tensor's gradient, relative to the norm of that gradient."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def alone() -> Iterator[None]:
-    """Megatron's process groups, with this process alone in them."""
-    from slime.megatron import process
-
-    process.start(process.ProcessSpec(device="cpu"))
-    yield
-    process.stop()
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +48,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return {name: (one, move(reference(one), root / f"{name}-moved")) for name, one in before.items()}
 
 
-@pytest.fixture(scope="module")
-def alone() -> Iterator[None]:
-    """Megatron's process groups, with this process alone in them."""
-    from slime.megatron import process
-
-    process.start(process.ProcessSpec(device="cpu"))
-    yield
-    process.stop()
-
-
 def expected_of(before: Path, after: Path, chosen: list[Scored]) -> tuple[float, dict[str, Any], list[Any], int]:
     """Loss and gradients by transformers, with the experts of `before` or of the samples; those; how many moved."""
     old, moved = reference(before), reference(after)
@@ -96,7 +85,7 @@ def compare(found: dict[str, Any], loss: float, gradients: dict[str, Any]) -> No
 @pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_recorded_experts_are_kept_when_weights_move(
-    family: str, recompute: bool, folders: Folders, alone: None
+    family: str, recompute: bool, folders: Folders, own_groups: None
 ) -> None:
     loss, gradients, recorded, flips = expected_of(*folders[family], samples())
     found = measure_replay(*folders[family], ParallelSettings(), recompute, "recorded")
@@ -108,7 +97,7 @@ def test_recorded_experts_are_kept_when_weights_move(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_samplers_experts_are_taken(family: str, folders: Folders, alone: None) -> None:
+def test_the_samplers_experts_are_taken(family: str, folders: Folders, own_groups: None) -> None:
     """At random, so that no router would choose them."""
     chosen = samples(route_shape(read_config(folders[family][0])))
     loss, gradients, _, _ = expected_of(*folders[family], chosen)
@@ -117,7 +106,7 @@ def test_the_samplers_experts_are_taken(family: str, folders: Folders, alone: No
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_replay_of_an_unchanged_policy_is_equal_to_the_bit(family: str, folders: Folders, alone: None) -> None:
+def test_replay_of_an_unchanged_policy_is_equal_to_the_bit(family: str, folders: Folders, own_groups: None) -> None:
     from slime.megatron.model import build_model, load_hf_weights
     from slime.megatron.model_settings import ComputeSettings
     from slime.megatron.packing import run_model
@@ -146,7 +135,7 @@ def test_replay_of_an_unchanged_policy_is_equal_to_the_bit(family: str, folders:
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_replay_what_one_does(ranks: int, folders: Folders, alone: None, tmp_path: Path) -> None:
+def test_ranks_replay_what_one_does(ranks: int, folders: Folders, own_groups: None, tmp_path: Path) -> None:
     layouts = {
         "tensor": ParallelSettings(tensor=2, sequence_parallel=True),
         "pipeline": ParallelSettings(pipeline=2),
