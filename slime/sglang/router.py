@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -155,14 +155,23 @@ async def add_workers(session: aiohttp.ClientSession, router: str, workers: Sequ
             await request_json(session, "POST", f"{router}/workers", body)
         except RequestError as error:
             raise RouterError(f"the router at {router} did not take the engine {worker.url}: {error}") from error
-    deadline = time.monotonic() + REGISTER_SECONDS
     wanted = {worker.url for worker in workers}
-    while missing := wanted - set(await healthy_workers(session, router)):
+    await _until_listed(session, router, lambda listed: wanted - listed, "does not list {} as healthy")
+
+
+async def _until_listed(
+    session: aiohttp.ClientSession, router: str, open_: Callable[[set[str]], set[str]], problem: str
+) -> None:
+    """Wait until `open_` of the healthy engines' URLs is empty: a router answers before it has acted.
+
+    Raises:
+        RouterError: it is not within the limit; `problem` with the URLs that are open.
+    """
+    deadline = time.monotonic() + REGISTER_SECONDS
+    while rest := open_(set(await healthy_workers(session, router))):
         if time.monotonic() > deadline:
-            raise RouterError(
-                f"the router at {router} does not list {', '.join(sorted(missing))} as healthy after "
-                f"{REGISTER_SECONDS:.0f} s"
-            )
+            what = problem.format(", ".join(sorted(rest)))
+            raise RouterError(f"the router at {router} {what} after {REGISTER_SECONDS:.0f} s")
         await asyncio.sleep(0.2)
 
 
@@ -180,10 +189,10 @@ async def healthy_workers(session: aiohttp.ClientSession, router: str) -> dict[s
 
 
 async def remove_workers(session: aiohttp.ClientSession, router: str, urls: Sequence[str]) -> None:
-    """Have a router forget engines, so that it sends them nothing more. Those that it does not know are ignored.
+    """Have a router forget engines, and wait until it sends them nothing more. Those it does not know are ignored.
 
     Raises:
-        RouterError: it does not answer.
+        RouterError: it does not answer, or still lists one after the limit.
     """
     ids = await healthy_workers(session, router)
     for url in urls:
@@ -192,3 +201,4 @@ async def remove_workers(session: aiohttp.ClientSession, router: str, urls: Sequ
                 await request_json(session, "DELETE", f"{router}/workers/{ids[url]}")
             except RequestError as error:
                 raise RouterError(f"the router at {router} did not let go of {url}: {error}") from error
+    await _until_listed(session, router, lambda listed: listed & set(urls), "still lists {}")

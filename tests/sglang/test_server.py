@@ -21,7 +21,10 @@ from slime.sglang.control import EngineControl
 from slime.sglang.engine import EngineError, EngineProcess
 from slime.sglang.http import RequestError
 from slime.sglang.launch import EngineSpec
+from slime.weights.delta import VersionNote
+from slime.weights.hf_config import read_config
 from slime.weights.hf_io import HFCheckpoint
+from slime.weights.served import ServedCheckpoint
 from slime.weights.transport import LOAD_FORMAT, SharedBuffer, check_same_tensors, pack, split_buckets
 from slime.weights.transport_disk import write_version
 
@@ -171,7 +174,8 @@ def test_noise_is_gone_after_an_update(engine: EngineProcess, reference: Qwen3Fo
 def test_an_update_from_disk_replaces_the_weights(
     engine: EngineProcess, reference: Qwen3ForCausalLM, model_folder: Path, tmp_path: Path
 ) -> None:
-    folder = write_version(tmp_path, 7, moved(reference, seed=11), model_folder)
+    served = ServedCheckpoint(model_folder, read_config(model_folder))
+    folder = write_version(tmp_path, VersionNote(7, "full"), moved(reference, seed=11), served)
 
     async def update(client: SGLangClient) -> list[Generation]:
         control = client.controls[0]
