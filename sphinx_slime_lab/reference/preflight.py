@@ -31,7 +31,9 @@ class PreflightDirective(ReferenceDirective):
 
     def _entry(self, bench: Workbench, rule: Rule, example: Example | None) -> nodes.definition_list_item:
         number = [] if rule.row is None else [nodes.Text(f"{rule.row}. ")]
-        name = nodes.literal("", rule.id, ids=[nodes.make_id(f"preflight-{rule.id}")])
+        # An explicit name makes the anchor a label, which prose reaches by {ref}.
+        anchor = f"preflight-{rule.id}"
+        name = nodes.literal("", rule.id, names=[anchor], ids=[nodes.make_id(anchor)])
         self.state.document.note_explicit_target(name)
         term = [*number, name, nodes.Text(f" {rule.title[bench.language]}")]
         body: list[nodes.Node] = [nodes.paragraph("", rule.why[bench.language])]

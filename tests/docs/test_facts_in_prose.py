@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slime.config.preflight import RULES
 from slime.experiment.facts import load_facts
 from sphinx_slime_lab.facts import fact_table
 
@@ -58,7 +59,8 @@ def _targets(tree: str) -> set[str]:
         text = path.read_text(encoding="utf-8")
         found |= set(re.findall(r"^\(([\w-]+)\)=$", text, re.MULTILINE))
         found |= set(re.findall(r"^:name: ([\w-]+)$", text, re.MULTILINE))
-    return found
+    # The reference pages make labels as well: one for each rule of `slime check`.
+    return found | {f"preflight-{rule.id}" for rule in RULES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
