@@ -20,8 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from small_multiples import Panel, small_multiples
-from tiny_runs import ROOT, heading, held_out, provenance, read_rows, run_command
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.small_multiples import Panel, small_multiples
+from bench.tiny_runs import ROOT, heading, held_out, provenance, read_rows, run_command
 
 COMMON = [
     *("--device", "cpu", "--colocate", "--actor-num-gpus-per-node", "1"),

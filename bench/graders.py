@@ -28,14 +28,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "rewards")]
-
-from grader_hostile import hostile  # noqa: E402
-from grader_spellings import Case, boxed, near_misses, random_value, spellings  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from slime.rewards import grade  # noqa: E402
 from slime.rewards.pool import GradeRequest, GraderPool  # noqa: E402
 from slime.rewards.verdict import Verdict  # noqa: E402
+from tests.rewards.grader_hostile import hostile  # noqa: E402
+from tests.rewards.grader_spellings import Case, boxed, near_misses, random_value, spellings  # noqa: E402
 
 PROMPT = "Let me think about this problem step by step. " * 40
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "megatron")]
+sys.path.insert(0, str(ROOT))
 
-from megatron_cases import make_hf_model  # noqa: E402
-from test_saves import check_kill, kill_saves  # noqa: E402
+from tests.megatron.megatron_cases import make_hf_model  # noqa: E402
+from tests.megatron.test_saves import check_kill, kill_saves  # noqa: E402
 
 RUNS = {"foreground, one process": (1, False), "background, two processes": (2, True)}
 MOMENTS = {

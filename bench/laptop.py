@@ -20,7 +20,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from tiny_runs import COLOURS, ROOT, Axes, heading, held_out, provenance, ray_head, read_rows, render_shell, run_stage
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.tiny_runs import (
+    COLOURS,
+    ROOT,
+    Axes,
+    heading,
+    held_out,
+    provenance,
+    ray_head,
+    read_rows,
+    render_shell,
+    run_stage,
+)
 
 FINAL_READINGS = 3  # the last accuracy is the mean of this many readings
 

@@ -17,14 +17,13 @@ import torch
 import torch.multiprocessing as mp
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "megatron")]
-
-from families import FAMILIES, make_family  # noqa: E402
-from layout_cases import Job, run_layouts  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from slime.megatron.parallel import ParallelSettings  # noqa: E402
 from slime.megatron.process import Device  # noqa: E402
 from slime.ports import free_port  # noqa: E402
+from tests.megatron.families import FAMILIES, make_family  # noqa: E402
+from tests.megatron.layout_cases import Job, run_layouts  # noqa: E402
 
 LAYOUTS = {
     "tensor 2, sequence": ParallelSettings(tensor=2, sequence_parallel=True),

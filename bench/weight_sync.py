@@ -31,10 +31,9 @@ os.environ.setdefault("NCCL_CUMEM_ENABLE", "0")  # as SGLang's own processes hav
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+sys.path.insert(0, str(ROOT))
 
-from train_speed import shape  # noqa: E402
-
+from bench.train_speed import shape  # noqa: E402
 from slime.cluster.engine_actor import EngineActor  # noqa: E402
 from slime.cluster.weight_sync import EngineLink, WeightSync  # noqa: E402
 from slime.config import Config, make_config  # noqa: E402

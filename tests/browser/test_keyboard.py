@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from conftest import Visit
+    from .conftest import Visit
 
 pytestmark = pytest.mark.browser
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 if TYPE_CHECKING:
-    from conftest import Visit
+    from .conftest import Visit
 
 pytestmark = pytest.mark.browser
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from slime.experiment.catalog import load_catalog
 
 if TYPE_CHECKING:
-    from conftest import Visit
+    from .conftest import Visit
 
 pytestmark = pytest.mark.browser
 

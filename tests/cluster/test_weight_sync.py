@@ -19,7 +19,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pytest
 import torch
-from megatron_cases import make_config, make_hf_model
 
 from slime.cluster.engine_actor import EngineActor
 from slime.cluster.trainer_actor import TrainerActor
@@ -32,6 +31,8 @@ from slime.sglang.client import SGLangClient
 from slime.sglang.launch import EngineSpec
 from slime.weights.source import WeightSource
 from slime.weights.transport import WeightUpdateError
+
+from ..megatron.megatron_cases import make_config, make_hf_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.slow]
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from megatron_cases import VOCABULARY, make_batch, make_config, make_sequences
 
 from slime.data.train_batch import TrainSequence
+
+from .megatron_cases import VOCABULARY, make_batch, make_config, make_sequences
 
 MIS = "slime.algorithms.mismatch.mismatch_weights"
 DR_GRPO = "slime.algorithms.reduction.constant_length_weights"

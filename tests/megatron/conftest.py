@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-# torch's checkpoint code logs every tensor at level DEBUG, which pytest would print with each failure.
-logging.getLogger("torch.distributed").setLevel(logging.WARNING)
-logging.getLogger("c10d-NullHandler-dcp_logger").setLevel(logging.WARNING)
-
-# Spawned ranks import the cases by name, so they must be on the path.
-sys.path.insert(0, str(Path(__file__).parent))
-
-from megatron_cases import make_config, make_hf_model  # noqa: E402
+from .megatron_cases import make_config, make_hf_model
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer
+
+# torch's checkpoint code logs every tensor at level DEBUG, which pytest would print with each failure.
+logging.getLogger("torch.distributed").setLevel(logging.WARNING)
+logging.getLogger("c10d-NullHandler-dcp_logger").setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="session")

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from megatron_cases import make_batch, make_config, make_sequences
 
 from slime.config import Config
 from slime.megatron.trainer import MegatronTrainer
 from slime.ports import free_port
 from slime.weights.tracker import read_tracker
+
+from .megatron_cases import make_batch, make_config, make_sequences
 
 
 def save_forever(config: Config, rank: int, ranks: int, port: int, reports: int) -> None:

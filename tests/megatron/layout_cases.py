@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from families import sequences
 
 from slime.megatron.parallel import ParallelSettings
 from slime.megatron.process import Device
+
+from .families import sequences
 
 TEMPERATURE = 0.7
 MTP_FACTOR = 0.3

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from families import FAMILIES, make_family, reference
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
+
+from .families import FAMILIES, make_family, reference
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

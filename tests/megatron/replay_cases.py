@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 import torch.distributed as dist
-from families import sequences
-from layout_cases import MICRO_BATCHES, TEMPERATURE, gradient_or_zero, weighted_loss, whole_loss, wrapped_parts
 
 from slime.data.routes import RouteShape, route_shape
 from slime.megatron.parallel import ParallelSettings
 from slime.weights.hf_config import read_config
+
+from .families import sequences
+from .layout_cases import MICRO_BATCHES, TEMPERATURE, gradient_or_zero, weighted_loss, whole_loss, wrapped_parts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from megatron_cases import make_batch, make_config, make_sequences
+
+from .megatron_cases import make_batch, make_config, make_sequences
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer

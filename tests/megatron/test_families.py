@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from families import FAMILIES, gradient_of, make_family, reference, sequences
 from safetensors.torch import load_file, save_file
 
 from slime.weights.hf_config import HFConfigError, config_from_dict, read_config
 from slime.weights.hf_io import HFCheckpoint
 from slime.weights.tables import rules
+
+from .families import FAMILIES, gradient_of, make_family, reference, sequences
 
 pytestmark = [pytest.mark.runtime, pytest.mark.usefixtures("own_groups")]
 CPU = torch.device("cpu")

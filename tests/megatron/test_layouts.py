@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from families import FAMILIES, make_family
-from layout_cases import Job, run_layouts
-from mtp_cases import WITH_MTP, make_with_mtp
-from rank_processes import run_ranks
 
 from slime.megatron.parallel import ParallelSettings
 from slime.ports import free_port
+
+from .families import FAMILIES, make_family
+from .layout_cases import Job, run_layouts
+from .mtp_cases import WITH_MTP, make_with_mtp
+from .rank_processes import run_ranks
 
 pytestmark = pytest.mark.runtime
 LOSS_TOLERANCE = 2e-4

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from algorithm_cases import ALGORITHMS, round_sequences, run_algorithms, with_models
-from megatron_cases import load_hf_model, make_batch, make_hf_model, reference_log_probs
-from rank_processes import run_ranks
 from torch import Tensor
 
 from slime.data.train_batch import TrainSequence
 from slime.megatron.batch_checks import TrainBatchError
 from slime.ports import free_ports
 from slime.weights.tracker import CheckpointError
+
+from .algorithm_cases import ALGORITHMS, round_sequences, run_algorithms, with_models
+from .megatron_cases import load_hf_model, make_batch, make_hf_model, reference_log_probs
+from .rank_processes import run_ranks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -41,7 +42,9 @@ def models(hf_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
 def run_on(ranks: int, micro_batch: int, models: tuple[Path, Path, Path], out: Path) -> dict[str, Any]:
     """Results of rank 0; the others must have the same."""
     # The server imports Megatron once, for the ranks of all runs.
-    multiprocessing.get_context("forkserver").set_forkserver_preload(["slime.megatron.trainer", "algorithm_cases"])
+    multiprocessing.get_context("forkserver").set_forkserver_preload(
+        ["slime.megatron.trainer", f"{__package__}.algorithm_cases"]
+    )
     ports = free_ports(len(ALGORITHMS))
     run_ranks(run_algorithms, ranks, ports, models, out, micro_batch, start_method="forkserver")
     found = [

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from megatron_cases import load_hf_model, make_batch, make_hf_model, make_sequences
 
 from slime.weights.tracker import TRACKER_NAME, CheckpointError
+
+from .megatron_cases import load_hf_model, make_batch, make_hf_model, make_sequences
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer
@@ -78,7 +79,7 @@ KILLED_SAVE = """
 import os, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
-from megatron_cases import make_config, make_batch, make_sequences
+from tests.megatron.megatron_cases import make_config, make_batch, make_sequences
 from slime.megatron import checkpoint_files, checkpoint_writer
 from slime.megatron.trainer import MegatronTrainer
 trainer = MegatronTrainer(make_config(Path({hf!r}), save={save!r}, load={save!r}, save_interval=1))

@@ -6,28 +6,30 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from algorithm_cases import DR_GRPO, round_sequences
-from megatron_cases import make_batch
+
+from .algorithm_cases import DR_GRPO, round_sequences
+from .megatron_cases import make_batch
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer
 
 pytestmark = pytest.mark.runtime
 Make = Callable[..., "MegatronTrainer"]
+OWN = f"{__package__}.objective_functions"
 ADVANTAGE, TIS = "custom_advantage_function_path", "custom_tis_function_path"
 REDUCER, LOSS = "custom_pg_loss_reducer_function_path", "custom_loss_function_path"
 TWINS: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({ADVANTAGE: "objective_functions.rewards_as_advantages"}, {}),
-    ({ADVANTAGE: "objective_functions.rewards_as_advantages", "normalize_advantages": True},
+    ({ADVANTAGE: f"{OWN}.rewards_as_advantages"}, {}),
+    ({ADVANTAGE: f"{OWN}.rewards_as_advantages", "normalize_advantages": True},
      {"normalize_advantages": True}),
-    ({"use_tis": True, TIS: "objective_functions.truncated_sampling"}, {"use_tis": True}),
-    ({"get_mismatch_metrics": True, TIS: "objective_functions.truncated_sampling"}, {"get_mismatch_metrics": True}),
-    ({REDUCER: "objective_functions.sample_means"}, {}),
-    ({REDUCER: "objective_functions.constant_sums"}, {REDUCER: DR_GRPO}),
-    ({"loss_type": "custom_loss", LOSS: "objective_functions.cross_entropy"}, {"loss_type": "sft_loss"}),
-    ({"loss_type": "custom_loss", LOSS: "objective_functions.cross_entropy", "calculate_per_token_loss": True},
+    ({"use_tis": True, TIS: f"{OWN}.truncated_sampling"}, {"use_tis": True}),
+    ({"get_mismatch_metrics": True, TIS: f"{OWN}.truncated_sampling"}, {"get_mismatch_metrics": True}),
+    ({REDUCER: f"{OWN}.sample_means"}, {}),
+    ({REDUCER: f"{OWN}.constant_sums"}, {REDUCER: DR_GRPO}),
+    ({"loss_type": "custom_loss", LOSS: f"{OWN}.cross_entropy"}, {"loss_type": "sft_loss"}),
+    ({"loss_type": "custom_loss", LOSS: f"{OWN}.cross_entropy", "calculate_per_token_loss": True},
      {"loss_type": "sft_loss", "calculate_per_token_loss": True}),
-    ({"loss_type": "custom_loss", LOSS: "objective_functions.cross_entropy",
+    ({"loss_type": "custom_loss", LOSS: f"{OWN}.cross_entropy",
       "disable_compute_advantages_and_returns": True}, {"loss_type": "sft_loss"}),
 ]  # fmt: skip
 
@@ -45,10 +47,10 @@ def test_a_twin_trains_the_same(make_trainer: Make, own: dict[str, Any], built_i
 
 
 @pytest.mark.parametrize(("flags", "words"), [
-    ({ADVANTAGE: "objective_functions.half_of_advantages"}, [r"without setting rollout_data\['returns'\]", "round 0"]),
-    ({"use_tis": True, TIS: "objective_functions.without_masks"}, [r"it must be \(pg_loss, loss_masks, metrics\)"]),
-    ({REDUCER: "objective_functions.squares"}, ["the reducer is not linear", "--custom-pg-loss-reducer-function-path"]),
-    ({"loss_type": "custom_loss", LOSS: "objective_functions.no_loss"}, ["it must depend on the logits"]),
+    ({ADVANTAGE: f"{OWN}.half_of_advantages"}, [r"without setting rollout_data\['returns'\]", "round 0"]),
+    ({"use_tis": True, TIS: f"{OWN}.without_masks"}, [r"it must be \(pg_loss, loss_masks, metrics\)"]),
+    ({REDUCER: f"{OWN}.squares"}, ["the reducer is not linear", "--custom-pg-loss-reducer-function-path"]),
+    ({"loss_type": "custom_loss", LOSS: f"{OWN}.no_loss"}, ["it must depend on the logits"]),
 ])  # fmt: skip
 def test_a_wrong_one_is_refused_by_name(make_trainer: Make, flags: dict[str, Any], words: list[str]) -> None:
     from slime.rollout.hook_loading import HookError

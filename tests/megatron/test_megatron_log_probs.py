@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from megatron_cases import VOCABULARY, load_hf_model, make_hf_model, make_sequences, reference_log_probs
+
+from .megatron_cases import VOCABULARY, load_hf_model, make_hf_model, make_sequences, reference_log_probs
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer

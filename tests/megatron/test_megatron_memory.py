@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from megatron_cases import make_batch, make_hf_model, make_sequences
 
 from slime.experiment import Catalog, load_catalog
 from slime.experiment.memory import Phase, memory
+
+from .megatron_cases import make_batch, make_hf_model, make_sequences
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer

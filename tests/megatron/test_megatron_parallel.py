@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from megatron_cases import train_one_rank
-from rank_processes import run_ranks
 
 from slime.ports import free_port
+
+from .megatron_cases import train_one_rank
+from .rank_processes import run_ranks
 
 pytestmark = pytest.mark.runtime
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from megatron_cases import make_batch, make_sequences
 
 from slime.rollout.hook_loading import HookError
+
+from .megatron_cases import make_batch, make_sequences
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer

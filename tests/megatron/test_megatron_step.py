@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from megatron_cases import (
+
+from .megatron_cases import (
     load_hf_model,
     make_batch,
     make_sequences,
@@ -170,10 +171,10 @@ def test_a_batch_that_does_not_fit_is_refused(make_trainer: Make) -> None:
 
 
 def test_one_process_holds_one_trainer(make_trainer: Make, hf_folder: Path) -> None:
-    from megatron_cases import make_config
-
     from slime.megatron.process import TrainerProcessError
     from slime.megatron.trainer import MegatronTrainer
+
+    from .megatron_cases import make_config
 
     make_trainer()
     with pytest.raises(TrainerProcessError, match="one process holds one trainer"):

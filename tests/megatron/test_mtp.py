@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from families import gradient_of, sequences
-from mtp_cases import WITH_MTP, Reference, make_with_mtp
 
 from slime.weights.hf_config import HFConfigError, config_from_dict, read_config
 from slime.weights.hf_io import HFCheckpoint
 from slime.weights.mtp import repeated_tensors, with_mtp
 from slime.weights.tables import rules
+
+from .families import gradient_of, sequences
+from .mtp_cases import WITH_MTP, Reference, make_with_mtp
 
 pytestmark = [pytest.mark.runtime, pytest.mark.usefixtures("own_groups")]
 CPU = torch.device("cpu")
@@ -95,7 +96,7 @@ def test_names_beside_a_vision_tower(tmp_path: Path) -> None:
 
 
 def test_what_a_checkpoint_has_not_is_refused(tmp_path: Path) -> None:
-    from families import make_family
+    from .families import make_family
 
     plain = read_config(make_family("glm4_moe", tmp_path, num_nextn_predict_layers=0))
     with pytest.raises(HFConfigError, match="describes 0 MTP layers, and --mtp-num-layers asks for 1"):

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from megatron_cases import make_batch, make_sequences
-from mtp_cases import Reference, make_with_mtp
 from safetensors.torch import load_file, save_file
 
 from slime.data.train_batch import TrainSequence
@@ -19,6 +17,9 @@ from slime.weights.hf_config import read_config
 from slime.weights.launch import Layout
 from slime.weights.mtp import repeated_tensors, with_mtp
 from slime.weights.tracker import CheckpointError
+
+from .megatron_cases import make_batch, make_sequences
+from .mtp_cases import Reference, make_with_mtp
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from rank_processes import run_ranks
-from resume_cases import CURSOR, LAYOUTS, Job, layouts_of, run_jobs, train
 
 from slime.ports import free_ports
 from slime.weights.tracker import CheckpointError
+
+from .rank_processes import run_ranks
+from .resume_cases import CURSOR, LAYOUTS, Job, layouts_of, run_jobs, train
 
 pytestmark = pytest.mark.runtime
 METRIC_TOLERANCE = 2e-4

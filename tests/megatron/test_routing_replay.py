@@ -8,10 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from families import gradient_of, make_family, reference
-from layout_cases import weights_of
-from rank_processes import run_ranks
-from replay_cases import (
+
+from slime.data.routes import RoutesError, RouteShape, route_shape
+from slime.megatron.parallel import ParallelSettings
+from slime.ports import free_port
+from slime.weights.hf_config import read_config
+
+from .families import gradient_of, make_family, reference
+from .layout_cases import weights_of
+from .rank_processes import run_ranks
+from .replay_cases import (
     CPU,
     Job,
     Kind,
@@ -24,11 +30,6 @@ from replay_cases import (
     run_replays,
     samples,
 )
-
-from slime.data.routes import RoutesError, RouteShape, route_shape
-from slime.megatron.parallel import ParallelSettings
-from slime.ports import free_port
-from slime.weights.hf_config import read_config
 
 pytestmark = pytest.mark.runtime
 FAMILIES = ["qwen3_moe", "glm4_moe", "deepseek_v3", "qwen3_next"]

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from families import make_family, reference
-from megatron_cases import (
+
+from slime.data.routes import RouteShape, needed_rows, route_shape
+from slime.data.train_batch import TrainSequence
+from slime.megatron.batch_checks import TrainBatchError
+from slime.weights.hf_io import HFCheckpoint
+
+from .families import make_family, reference
+from .megatron_cases import (
     VOCABULARY,
     make_batch,
     make_sequences,
@@ -18,12 +24,7 @@ from megatron_cases import (
     reference_loss,
     reference_optimizer,
 )
-from replay_cases import force, record
-
-from slime.data.routes import RouteShape, needed_rows, route_shape
-from slime.data.train_batch import TrainSequence
-from slime.megatron.batch_checks import TrainBatchError
-from slime.weights.hf_io import HFCheckpoint
+from .replay_cases import force, record
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

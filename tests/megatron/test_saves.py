@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from megatron_cases import make_batch, make_sequences
 
 from slime.weights.tracker import CheckpointError, read_tracker
+
+from .megatron_cases import make_batch, make_sequences
 
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer
 
 pytestmark = pytest.mark.runtime
 Make = Callable[..., "MegatronTrainer"]
-PROGRAM = Path(__file__).with_name("interrupted_saves.py")
+REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(("ranks", "background"), [(1, False), (2, True)], ids=["foreground", "background, two ranks"])
@@ -33,10 +34,13 @@ def test_no_kill_loses_the_last_checkpoint(ranks: int, background: bool, hf_fold
 
 def kill_saves(hf: Path, root: Path, kills: int, ranks: int, background: bool) -> list[dict[str, Any]]:
     """One entry for each kill, see `interrupted_saves.interrupt`. A checkpoint that does not load raises."""
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), str(hf), str(root), "--kills", str(kills)]
+    command = [sys.executable, "-W", "ignore", "-m", f"{__package__}.interrupted_saves"]
+    command += [str(hf), str(root), "--kills", str(kills)]
     command += ["--ranks", str(ranks), *(["--async-save"] if background else [])]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=1500)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=environment, cwd=REPOSITORY, timeout=1500
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 

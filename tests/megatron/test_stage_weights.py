@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from families import make_family
-from rank_processes import run_ranks
 from safetensors.torch import load_file
-from stage_cases import gather_stage
 
 from slime.megatron.parallel import ParallelSettings
 from slime.ports import free_port
+
+from .families import make_family
+from .rank_processes import run_ranks
+from .stage_cases import gather_stage
 
 pytestmark = pytest.mark.runtime
 

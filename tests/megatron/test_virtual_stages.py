@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 import torch
-from families import make_family
-from layout_cases import Job, run_layouts
-from megatron_cases import make_config, make_hf_model, train_one_rank
-from mtp_cases import make_with_mtp
-from rank_processes import run_ranks
-from test_layouts import compare
 
 from slime.megatron.model_settings import ComputeSettings, transformer_config
 from slime.megatron.parallel import LayoutError, ParallelSettings
 from slime.ports import free_port
 from slime.weights.hf_config import read_config
+
+from .families import make_family
+from .layout_cases import Job, run_layouts
+from .megatron_cases import make_config, make_hf_model, train_one_rank
+from .mtp_cases import make_with_mtp
+from .rank_processes import run_ranks
+from .test_layouts import compare
 
 pytestmark = pytest.mark.runtime
 TWO, THREE = ParallelSettings(pipeline=2, virtual=2), ParallelSettings(pipeline=3, virtual=2)

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 
-BENCH = Path(__file__).parents[2] / "bench"
+pytest.importorskip("psutil")
+
+from bench import algorithms as bench
 
 
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    pytest.importorskip("psutil")
-    monkeypatch.syspath_prepend(str(BENCH))
-    spec = importlib.util.spec_from_file_location("bench_algorithms", BENCH / "algorithms.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_table_has_means_ranges_and_what_was_not_run(bench: ModuleType) -> None:
+def test_the_table_has_means_ranges_and_what_was_not_run() -> None:
     runs = [
         bench.Run("ppo", 0, [(0, 0.4), (10, 0.5), (20, 0.7)], [], [], 60.0),
         bench.Run("ppo", 1, [(0, 0.2), (10, 0.3), (20, 0.4)], [], [], 60.0),
@@ -40,7 +27,7 @@ def test_the_table_has_means_ranges_and_what_was_not_run(bench: ModuleType) -> N
     assert "not run" not in table
 
 
-def test_the_picture_has_a_panel_for_each_algorithm_with_seeds_mean_and_range(bench: ModuleType) -> None:
+def test_the_picture_has_a_panel_for_each_algorithm_with_seeds_mean_and_range() -> None:
     runs = [
         bench.Run("ppo", 0, [(0, 0.4), (10, 0.5), (20, 0.6)], [], [], 60.0),
         bench.Run("ppo", 1, [(0, 0.2), (10, 0.3), (20, 0.4)], [], [], 60.0),
@@ -73,7 +60,7 @@ def _points(element: ElementTree.Element) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in pairs]
 
 
-def test_results_of_other_settings_are_refused(bench: ModuleType, tmp_path: Path) -> None:
+def test_results_of_other_settings_are_refused(tmp_path: Path) -> None:
     output = tmp_path / "algorithms"
     assert bench.stored_runs(output, 40) == ({}, [])
     run = bench.Run("ppo", 0, [(0, 0.4), (40, 0.5)], [0.4], [], 60.0)
@@ -91,7 +78,7 @@ def test_results_of_other_settings_are_refused(bench: ModuleType, tmp_path: Path
     assert len(bench.stored_runs(output, 40)[1]) == 1
 
 
-def test_distillation_needs_a_teacher(bench: ModuleType, tmp_path: Path) -> None:
+def test_distillation_needs_a_teacher(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="run grpo for seed-0 first"):
         bench.flags_of("distillation", tmp_path / "seed-0")
     assert "--opd-teacher-load" not in bench.flags_of("grpo", tmp_path)

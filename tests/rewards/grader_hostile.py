@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-from grader_spellings import Case, boxed, near_misses, random_value, spellings
+from .grader_spellings import Case, boxed, near_misses, random_value, spellings
 
 MEGABYTE = 1 << 20
 Maker = Callable[[random.Random], Case]

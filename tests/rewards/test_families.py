@@ -8,15 +8,16 @@ import random
 from collections import Counter
 
 import pytest
-from grader_expressions import defined, mutated, random_tree, same, written
-from grader_hostile import MAKERS, hostile
-from grader_spellings import Case, boxed, near_misses, random_value, spellings, unit
 
 from slime.rewards import grade
 from slime.rewards.equivalence import equivalent
 from slime.rewards.graders import check_label
 from slime.rewards.pool import GradeRequest, GraderPool
 from slime.rewards.verdict import Verdict
+
+from .grader_expressions import defined, mutated, random_tree, same, written
+from .grader_hostile import MAKERS, hostile
+from .grader_spellings import Case, boxed, near_misses, random_value, spellings, unit
 
 HOSTILE = int(os.environ.get("SLIME_HOSTILE_ANSWERS", "1000"))
 LIMIT = 20.0

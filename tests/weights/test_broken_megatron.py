@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 import torch
-from convert_cases import convert
-from families import make_family
 
 from slime.cli import main
 from slime.megatron.checkpoint_index import read_index
+
+from ..megatron.families import make_family
+from .convert_cases import convert
 
 pytestmark = pytest.mark.runtime
 

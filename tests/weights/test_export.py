@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from convert_cases import convert, export
-from families import make_family
 from safetensors import safe_open
+
+from ..megatron.families import make_family
+from .convert_cases import convert, export
 
 pytestmark = pytest.mark.runtime
 KILLS = 20
@@ -37,7 +38,9 @@ def test_killed_at_any_moment_it_goes_on(hf: Path, dist: Path, tmp_path: Path) -
     """kill -9, at moments spread over the run: nothing stands under the result's name before all of it does."""
     whole = tmp_path / "whole"
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["convert_cases", "slime.megatron.stored_weights", "slime.megatron.process"])
+    context.set_forkserver_preload(
+        [f"{__package__}.convert_cases", "slime.megatron.stored_weights", "slime.megatron.process"]
+    )
 
     def start(save: Path) -> multiprocessing.process.BaseProcess:
         process = context.Process(target=export, args=(hf, dist, save))

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from convert_cases import convert
-from families import make_family
 from safetensors.torch import load_file, save_file
 
 from slime.cli import main
+
+from ..megatron.families import make_family
+from .convert_cases import convert
 
 pytestmark = pytest.mark.runtime
 

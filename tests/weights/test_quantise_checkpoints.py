@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from convert_cases import convert
-from families import make_family
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from slime.weights.quantise import plan, work
 from slime.weights.quantise.formats import Fp8Format, Int4Format
+
+from ..megatron.families import make_family
+from .convert_cases import convert
 
 pytestmark = pytest.mark.runtime
 WIDE = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": 97}

@@ -10,13 +10,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
-from megatron_cases import make_hf_model
 from safetensors.torch import load_file, save_file
 
 from slime.weights.hf_io import HFCheckpoint
 from slime.weights.quantise.formats import Format, Fp8Format, Int4Format, QuantiseError
 from slime.weights.quantise.job import Job, quantise
 from slime.weights.served import ServedCheckpoint, read_served_config
+
+from ..megatron.megatron_cases import make_hf_model
 
 pytestmark = pytest.mark.runtime
 

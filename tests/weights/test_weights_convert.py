@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from convert_cases import convert
+
+from .convert_cases import convert
 
 pytestmark = pytest.mark.runtime
 

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from convert_cases import convert, export_rank, run_rank
-from families import make_family
-from rank_processes import run_ranks
 from safetensors.torch import load_file
 
 from slime.ports import free_ports
 from slime.weights.hf_config import config_from_dict, read_config
 from slime.weights.launch import ConversionError, Layout
+
+from ..megatron.families import make_family
+from ..megatron.rank_processes import run_ranks
+from .convert_cases import convert, export_rank, run_rank
 
 pytestmark = pytest.mark.runtime
 TENSOR = ("--tensor-model-parallel-size", "2")

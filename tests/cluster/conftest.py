@@ -1,8 +1,0 @@
-"""Models are those of the trainer's tests."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "megatron"))
