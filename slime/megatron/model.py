@@ -16,6 +16,7 @@ from megatron.core.transformer.transformer_layer import get_transformer_layer_of
 from megatron.core.transformer.utils import ensure_metadata_has_dp_cp_group
 from torch import Tensor, nn
 
+from slime.megatron.fp8 import round_products
 from slime.megatron.layers import block_spec, mtp_spec
 from slime.megatron.model_settings import ComputeSettings, transformer_config
 from slime.megatron.mtp import logits_ahead
@@ -124,6 +125,8 @@ def build_model(
         parts.append(_cast(part.to(device=device), compute.dtype))
     model = InterleavedDecoder(parts) if parallel.virtual else parts[0]
     _mark_cut(model, config, place)
+    if compute.fp8 is not None:
+        round_products(model, model_tensors(model), config, place, compute.fp8)
     return model
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from megatron.core.transformer.transformer_config import MLATransformerConfig, TransformerConfig
 
+from slime.megatron.fp8 import Fp8Settings
 from slime.megatron.parallel import LayoutError, ParallelSettings
 from slime.weights.dimensions import Experts, HFModelConfig, Latent, Linear, Rope, Sparse
 
@@ -28,12 +29,14 @@ class ComputeSettings:
         dtype: of weights and activations.
         recompute: compute layers again in the backward pass; None = keep their activations.
         fused: join the MLP's activation with its product, and what is added to the residual with it, by torch.compile.
+        fp8: round the operands of linear layers to FP8; None = do not.
     """
 
     dtype: torch.dtype = torch.float32
     softmax_in_fp32: bool = True
     recompute: Recompute | None = None
     fused: bool = False
+    fp8: Fp8Settings | None = None
 
 
 def transformer_config(

@@ -17,6 +17,7 @@ from slime.config.groups.algorithm import DR_GRPO_NAMES, ICEPOP_NAMES, MIS_NAMES
 from slime.config.layout import virtual_stages
 from slime.megatron.custom import load_custom
 from slime.megatron.estimate import EstimatorOptions
+from slime.megatron.fp8 import Format, Fp8Settings, Recipe
 from slime.megatron.model_settings import ComputeSettings, Recompute
 from slime.megatron.objective import LossType, ObjectiveSettings
 from slime.megatron.optimizer import OptimizerSettings
@@ -24,11 +25,15 @@ from slime.megatron.parallel import ParallelSettings
 
 
 def compute_settings(config: Config, dtype: torch.dtype) -> ComputeSettings:
-    """How the model computes: --attention-softmax-in-fp32, and what --recompute-* says."""
+    """How the model computes: --attention-softmax-in-fp32, and what --recompute-* and --fp8-* say."""
     recompute = None
     if config.recompute_granularity == "full":
         recompute = Recompute(config.recompute_method or "uniform", config.recompute_num_layers or 1)
-    return ComputeSettings(dtype, config.attention_softmax_in_fp32, recompute)
+    fp8 = None
+    if config.fp8_format is not None:
+        recipe, kind = cast(Recipe, config.fp8_recipe), cast(Format, config.fp8_format)
+        fp8 = Fp8Settings(recipe, kind, config.first_last_layers_bf16)
+    return ComputeSettings(dtype, config.attention_softmax_in_fp32, recompute, fp8=fp8)
 
 
 def parallel_settings(config: Config, layers: int) -> ParallelSettings:

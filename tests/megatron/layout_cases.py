@@ -28,7 +28,9 @@ def weights_of(index: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(2, count, generator=generator).unbind()
 
 
-def measure(folder: Path, parallel: ParallelSettings, recompute: bool, device: torch.device) -> dict[str, Any]:
+def measure(
+    folder: Path, parallel: ParallelSettings, recompute: bool, device: torch.device, fp8: bool = False
+) -> dict[str, Any]:
     """Loss, whole gradients and log-probs of one layout; needs joined process groups of its sizes.
 
     Returns:
@@ -36,6 +38,7 @@ def measure(folder: Path, parallel: ParallelSettings, recompute: bool, device: t
     """
     from megatron.core import parallel_state
 
+    from slime.megatron.fp8 import Fp8Settings
     from slime.megatron.gather import gather_hf_tensors
     from slime.megatron.model import build_model, load_hf_weights
     from slime.megatron.model_settings import ComputeSettings, Recompute
@@ -45,7 +48,10 @@ def measure(folder: Path, parallel: ParallelSettings, recompute: bool, device: t
 
     whole = read_config(folder)
     config = with_mtp(whole, whole.mtp_available)
-    model = build_model(config, device, ComputeSettings(recompute=Recompute() if recompute else None), parallel)
+    compute = ComputeSettings(
+        recompute=Recompute() if recompute else None, fp8=Fp8Settings("blockwise", "hybrid") if fp8 else None
+    )
+    model = build_model(config, device, compute, parallel)
     load_hf_weights(model, config, folder)
     wrapped = wrapped_parts(model)
     size, rank = parallel_state.get_data_parallel_world_size(), parallel_state.get_data_parallel_rank()
@@ -130,7 +136,9 @@ Job = tuple[str, Path, ParallelSettings, bool]
 """Name of the result, checkpoint, layout, and whether activations are computed again."""
 
 
-def run_layouts(rank: int, ranks: int, port: int, jobs: list[Job], out: Path, device: Device = "cpu") -> None:
+def run_layouts(
+    rank: int, ranks: int, port: int, jobs: list[Job], out: Path, device: Device = "cpu", fp8: bool = False
+) -> None:
     """One of `ranks` processes: every job in turn; rank 0 writes what `measure` returned."""
     from megatron.core import parallel_state
 
@@ -149,7 +157,7 @@ def run_layouts(rank: int, ranks: int, port: int, jobs: list[Job], out: Path, de
                 )
             )
         on = process.ProcessSpec(device, local_rank=rank).torch_device
-        results[name] = measure(folder, parallel, recompute, on)
+        results[name] = measure(folder, parallel, recompute, on, fp8)
         if rank == 0:
             torch.save(results, out)
     process.stop()

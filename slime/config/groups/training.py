@@ -262,20 +262,28 @@ class NumericsFlags:
         None, "训练用 BF16；CPU 上为 FP32", "train in BF16; a CPU trains in FP32", source="megatron"
     )
     fp16: bool = planned(False, "训练用 FP16", "train in FP16", source="megatron")
-    fp8_format: str | None = planned(
-        None, "FP8 训练的格式", "format of FP8 training", choices=("e4m3", "hybrid"), source="megatron"
-    )
-    fp8_recipe: str | None = planned(
+    fp8_format: str | None = flag(
         None,
-        "FP8 训练的缩放方式",
-        "scaling of FP8 training",
+        "实验性：线性层的乘法用舍入到 FP8 的操作数；hybrid 的梯度为 E5M2",
+        "experimental: linear layers multiply operands rounded to FP8; hybrid has gradients in E5M2",
+        choices=("e4m3", "hybrid"),
+        source="megatron",
+    )
+    fp8_recipe: str | None = flag(
+        None,
+        "FP8 训练的缩放方式：blockwise 按 128 分块，tensorwise 每个操作数一个",
+        "scales of FP8 training: blockwise of 128, tensorwise one for an operand",
         choices=("blockwise", "tensorwise", "delayed", "mxfp8"),
         source="megatron",
     )
     fp8_param_gather: bool = planned(False, "参数以 FP8 收集", "gather parameters in FP8", source="megatron")
-    first_last_layers_bf16: bool = planned(
-        False, "FP8 训练时首尾层用 BF16", "first and last layers in BF16 under FP8 training", source="megatron"
+    first_last_layers_bf16: bool = flag(
+        False,
+        "FP8 训练时首尾层不舍入",
+        "the first and the last layer do not round under FP8 training",
+        source="megatron",
     )
+        only=("blockwise", "tensorwise"),
     loss_scale: float | None = planned(
         None,
         "FP16 的固定损失缩放；不写则动态",

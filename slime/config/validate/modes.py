@@ -148,6 +148,9 @@ def check_gpu_run(config: Config) -> Iterator[Finding]:
 
 
 RULES = (
+        (config.optimizer_cpu_offload, "--optimizer-cpu-offload", "on",
+         "no --optimizer-cpu-offload: only a CPU has run it"),
+        (config.fp8_format is not None, "--fp8-format", config.fp8_format, "no --fp8-format: only a CPU has run it"),
     Rule(
         id="modes",
         row=14,

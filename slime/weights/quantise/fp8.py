@@ -10,30 +10,33 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-MAXIMUM = 448.0
 SMALLEST = 1e-12
 """The largest weight of a region counts as at least this, so that a region of zeros has a scale."""
 
 
-def quantise(weight: Tensor, rows: int, columns: int, powers: bool = False) -> tuple[Tensor, Tensor]:
-    """(weight [N, K] in E4M3, float32 scales [ceil(N / rows), ceil(K / columns)] of its ``rows x columns`` blocks).
+def quantise(
+    weight: Tensor, rows: int, columns: int, powers: bool = False, dtype: torch.dtype = torch.float8_e4m3fn
+) -> tuple[Tensor, Tensor]:
+    """(weight [N, K] in FP8, float32 scales [ceil(N / rows), ceil(K / columns)] of its ``rows x columns`` blocks).
 
     Args:
         weight: [N, K]; the last blocks may be cut off by its edges.
         powers: scales are powers of two.
+        dtype: E4M3 or E5M2.
     """
+    maximum = torch.finfo(dtype).max
     height, width = weight.shape
     blocks = _blocks(weight, rows, columns)
-    scales = blocks.abs().amax(dim=(1, 3)).clamp_min(SMALLEST) / MAXIMUM
+    scales = blocks.abs().amax(dim=(1, 3)).clamp_min(SMALLEST) / maximum
     if powers:
         scales = power_of_two(scales)
-    scaled = blocks.div_(scales[:, None, :, None]).clamp_(-MAXIMUM, MAXIMUM).to(torch.float8_e4m3fn)
+    scaled = blocks.div_(scales[:, None, :, None]).clamp_(-maximum, maximum).to(dtype)
     whole = scaled.view(scaled.shape[0] * rows, scaled.shape[2] * columns)
     return whole[:height, :width].contiguous(), scales
 
 
 def dequantise(stored: Tensor, scales: Tensor, rows: int, columns: int) -> Tensor:
-    """Float32 weight [N, K] from E4M3 and the scales of its blocks."""
+    """Float32 weight [N, K] from FP8 and the scales of its blocks."""
     height, width = stored.shape
     blocks = _blocks(stored, rows, columns).mul_(scales.float()[:, None, :, None])
     return blocks.view(blocks.shape[0] * rows, blocks.shape[2] * columns)[:height, :width]
@@ -48,7 +51,7 @@ def power_of_two(scales: Tensor) -> Tensor:
 def _blocks(weight: Tensor, rows: int, columns: int) -> Tensor:
     """A float32 copy [blocks down, rows, blocks across, columns], filled up with zeros."""
     height, width = weight.shape
-    whole = weight.float() if weight.dtype != torch.float32 else weight.clone()
+    whole = weight.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
     if height % rows or width % columns:
         whole = torch.nn.functional.pad(whole, (0, -width % columns, 0, -height % rows))
     return whole.view(whole.shape[0] // rows, rows, whole.shape[1] // columns, columns)
