@@ -139,25 +139,31 @@ def flags_of(algorithm: str, folder: Path) -> list[str]:
     return flags
 
 
-def measure(algorithm: str, seed: int, folder: Path, options: argparse.Namespace) -> Run:
-    """Prepare the seed and train once."""
-    print(f"{algorithm}, seed {seed}", file=sys.stderr, flush=True)
+def measure(name: str, flags: list[str], seed: int, folder: Path, options: argparse.Namespace) -> Run:
+    """Prepare the seed and train once.
+
+    Args:
+        name: of the run; its checkpoints and log lie below `folder` under it.
+        flags: besides those about files, rounds and the seed, see `flags_of`.
+        options: has rounds and eval_interval.
+    """
+    print(f"{name}, seed {seed}", file=sys.stderr, flush=True)
     folder.mkdir(parents=True, exist_ok=True)
-    tiny, save = folder / "tiny", folder / algorithm
+    tiny, save = folder / "tiny", folder / name
     own = ["--hf-checkpoint", str(tiny / "hf"), "--ref-load", str(tiny / "torch_dist"), "--save", str(save)]
     own += ["--seed", str(seed), "--rollout-seed", str(seed), "--num-rollout", str(options.rounds)]
     own += ["--eval-prompt-data", "heldout", str(tiny / "data/heldout.jsonl")]
     own += ["--eval-interval", str(options.eval_interval), "--save-interval", str(options.rounds)]
     own += ["--metrics-file", str(save / "metrics.jsonl")]
-    with (folder / f"{algorithm}.log").open("w", encoding="utf-8") as log:
+    with (folder / f"{name}.log").open("w", encoding="utf-8") as log:
         prepare(folder, seed, log)
         # Only what a run says of itself: an earlier one that was stopped must not be read as this one's beginning.
         (save / "metrics.jsonl").unlink(missing_ok=True)
-        seconds = slime(["train", *own, *flags_of(algorithm, folder)], folder, log)
+        seconds = slime(["train", *own, *flags], folder, log)
     rows = read_rows(save / "metrics.jsonl")
     rounds = [row for row in rows if "train/loss" in row or "train/critic-loss" in row]
     return Run(
-        algorithm=algorithm,
+        algorithm=name,
         seed=seed,
         readings=held_out(rows),
         rewards=[row["rollout/raw_reward"] for row in rounds if "rollout/raw_reward" in row],
@@ -298,7 +304,8 @@ def main() -> None:
     for seed in options.seeds:
         for algorithm in options.algorithms:
             if not any((run.algorithm, run.seed) == (algorithm, seed) for run in runs):
-                runs.append(measure(algorithm, seed, options.work.resolve() / f"seed-{seed}", options))
+                folder = options.work.resolve() / f"seed-{seed}"
+                runs.append(measure(algorithm, flags_of(algorithm, folder), seed, folder, options))
                 record = provenance(command) | {"rounds": options.rounds}
                 write(options.output, record, runs)
     if runs:
