@@ -16,6 +16,7 @@
     {slime:status} --flag --flag    what of these flags the runtime runs today
     {slime:figure} bubble           a drawing of formulas with the table of its numbers
     {slime:budgets}                 the fullest rank of each phase, for every recipe
+    {slime:api} slime.rollout.filters.DynamicFilterOutput    classes and functions to import, from their source
     {slime:data}                    the same data as JSON files next to the pages
 
 Each entry of the first three is a target of the role of its kind.
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from sphinx.util.docutils import SphinxDirective
 
+from sphinx_slime_lab.reference.api import ApiDirective
 from sphinx_slime_lab.reference.choices import ChoicesDirective
 from sphinx_slime_lab.reference.data import DataDirective
 from sphinx_slime_lab.reference.flags import FlagsDirective
@@ -61,5 +63,6 @@ DIRECTIVES: dict[str, type[SphinxDirective]] = {
     "status": StatusDirective,
     "figure": FigureDirective,
     "budgets": BudgetsDirective,
+    "api": ApiDirective,
     "data": DataDirective,
 }
