@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
+
+from docutils import nodes
 
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
@@ -56,6 +59,7 @@ slime_lab_trees = {
     "zh": {"source": "docs/zh", "url": "../zh"},
     "en": {"source": "docs/en", "url": "../en"},
 }
+slime_lab_version = os.environ.get("SLIME_DOC_VERSION", "")
 # Where a published site shows one data file at one commit; empty leaves the paths unlinked.
 slime_lab_source_url = os.environ.get("SLIME_DOC_SOURCE_URL", "")
 
@@ -72,7 +76,9 @@ _mono = (
 html_theme = "furo"
 html_title = "slime"
 html_favicon = "sphinx_slime_lab/static/slime.svg"
-html_baseurl = os.environ.get("SLIME_DOC_BASEURL", "")
+# The latest version is the canonical one, whichever is built.
+_base = os.environ.get("SLIME_DOC_BASEURL", "")
+html_baseurl = f"{_base}{_lang}/" if _base else ""
 html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
@@ -93,6 +99,7 @@ html_sidebars = {
     "**": [
         "sidebar/brand.html",
         "slime_lab/language.html",
+        "slime_lab/version.html",
         "sidebar/search.html",
         "sidebar/scroll-start.html",
         "sidebar/navigation.html",
@@ -101,6 +108,12 @@ html_sidebars = {
 }
 
 latex_engine = "xelatex"
+
+# `make pdf` prints one page that has everything (see scripts/pdf.py): no navigation, nothing to press.
+if os.environ.get("SLIME_DOC_PAPER"):
+    extensions.remove("sphinx_copybutton")
+    html_theme, html_theme_options, html_sidebars = "basic", {}, {"**": []}
+    templates_path = []
 
 _DIAGRAM = re.compile(r'(<object data="[^"]*" type="image/svg\+xml")>(\s*<p class="warning">(.*?)</p>)', re.DOTALL)
 
@@ -112,6 +125,18 @@ def _help_readers(app: Any, pagename: str, templatename: str, context: dict[str,
         context["body"] = named.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
 
 
+_ABOUT = {"zh": "slime：用强化学习训练语言模型。", "en": "slime: reinforcement learning for language models."}
+
+
+def _describe(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Tell search engines what a page says first."""
+    paragraphs = (" ".join(one.astext().split()) for one in doctree.findall(nodes.paragraph)) if doctree else ()
+    text = next((one for one in paragraphs if len(one) > 20), _ABOUT[_lang])
+    text = text if len(text) <= 160 else text[:160].rsplit(" ", 1)[0].rstrip("，、,;:") + " …"
+    context["metatags"] = f'{context.get("metatags", "")}<meta name="description" content="{escape(text)}">'
+
+
 def setup(app: Any) -> None:
     """Connect what this site does to its pages."""
+    app.connect("html-page-context", _describe)
     app.connect("html-page-context", _help_readers)

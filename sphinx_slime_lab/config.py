@@ -86,6 +86,13 @@ class LabConfig:
         "The language trees, for the link to the same page of the other one.",
         (dict, type(None)),
     )
+    version: str = _option(
+        "",
+        _check_name,
+        "html",
+        "Version of this build, on a site with `versions.html` above its trees (default: no link to other versions).",
+        (str,),
+    )
 
 
 def register(app: Sphinx) -> None:

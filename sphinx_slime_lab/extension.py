@@ -8,7 +8,7 @@ from sphinx_slime_lab import __version__, assets, config, mathml, nodes, theme_w
 from sphinx_slime_lab.directives import LabDirective, RecipeDirective
 from sphinx_slime_lab.domain import SlimeDomain, keep_undocumented
 from sphinx_slime_lab.filling import fill_experiments
-from sphinx_slime_lab.languages import add_language_link
+from sphinx_slime_lab.languages import add_language_link, add_version_link
 from sphinx_slime_lab.reference import DIRECTIVES
 from sphinx_slime_lab.roles import CalcRole, FactRole, StateRole
 from sphinx_slime_lab.search_zh import ChineseBigrams
@@ -42,6 +42,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("missing-reference", keep_undocumented)
     app.connect("html-page-context", assets.add_page_scripts)
     app.connect("html-page-context", add_language_link)
+    app.connect("html-page-context", add_version_link)
     app.config.templates_path = [*app.config.templates_path, str(assets.PACKAGE / "templates")]
     # Raise env_version whenever the shape of the domain's data or of the nodes changes.
     return {"version": __version__, "env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}

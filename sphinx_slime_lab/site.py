@@ -3,6 +3,10 @@
 python -m sphinx_slime_lab.site build    write _site/zh, _site/en and _site/index.html; warnings are errors
 python -m sphinx_slime_lab.site serve    serve _site on 127.0.0.1 and print the address
 python -m sphinx_slime_lab.site lab      build, then serve
+
+``build --version 1.0`` writes _site/1.0/zh and _site/1.0/en instead. Build the versions first and the latest last: its
+pages then lead to _site/versions.html, which lists them all. ``SLIME_DOC_BASEURL`` is the public address of the site;
+with it pages name the latest version as canonical, and there is a sitemap.
 """
 
 from __future__ import annotations
@@ -12,11 +16,14 @@ import errno
 import functools
 import http.server
 import os
+import re
 import subprocess
 import sys
-from importlib.resources import files
+from http import HTTPStatus
 from pathlib import Path
 
+from sphinx_slime_lab import site_files, site_redirects
+from sphinx_slime_lab.languages import LATEST
 from sphinx_slime_lab.locale import LANGUAGES
 
 DEFAULT_PORT = 8000
@@ -27,34 +34,68 @@ class SiteError(RuntimeError):
     """The site cannot be built or served; the message says why and what to do."""
 
 
-def build(root: Path, output: Path, jobs: str = "auto") -> None:
-    """Build every language into ``output/<language>`` and the entry page. Raises ``SiteError`` on any warning."""
-    for language in LANGUAGES:
-        print(f"==> {language}: building {output / language}", flush=True)
-        command = [
-            sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-j", jobs, "-c", str(root),
-            "-d", str(output / ".doctrees" / language), str(root / "docs" / language), str(output / language),
-        ]  # fmt: skip
-        done = subprocess.run(command, env={**os.environ, "SLIME_DOC_LANG": language}, check=False)
-        if done.returncode:
-            raise SiteError(
-                f"the {language} tree has warnings or errors (exit {done.returncode}); they are printed above"
-            )
-    write_entry(output)
-    print(f"==> site: {output / 'index.html'}", flush=True)
+def build(root: Path, output: Path, jobs: str = "auto", version: str = "") -> None:
+    """Build every language into ``output/<language>``, or of a version into ``output/<version>/<language>``.
+
+    Raises ``SiteError`` on any warning, on a wrong name of a version, and on a wrong row of the redirects.
+    """
+    if version and (version in LANGUAGES or not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.+-]*", version)):
+        raise SiteError(
+            f"{version!r} cannot be the folder of a version: use letters, digits, dots and dashes, as in 1.0"
+        )
+    base = os.environ.get("SLIME_DOC_BASEURL", "")
+    if base and not re.fullmatch(r"https?://[^/]+/(.*/)?", base):
+        raise SiteError(f"SLIME_DOC_BASEURL is {base!r}: it must start with http(s):// and end with a slash")
+    folder = output / version
+    try:
+        table = site_redirects.read(root / "docs" / site_redirects.TABLE)
+        for language in LANGUAGES:
+            _build_tree(root, folder, language, jobs, version)
+            left_out = site_redirects.write(table, folder / language, language, f"{base}{language}/" if base else "")
+    except site_redirects.RedirectError as error:
+        raise SiteError(f"{site_redirects.TABLE}: {error}") from None
+    listed = site_files.versions(output, left_out)
+    site_files.write_versions(output, listed)
+    if not version:
+        site_files.write_entry(output)
+        site_files.write_not_found(output, base)
+        if base:
+            site_files.write_sitemap(output, listed[0], base)
+    print(f"==> site: {folder / 'index.html' if not version else folder}", flush=True)
 
 
-def write_entry(output: Path) -> None:
-    """Write ``index.html``, which leads to the reader's language, and its script; plain links serve without scripts."""
-    templates = files("sphinx_slime_lab").joinpath("templates/slime_lab")
-    output.mkdir(parents=True, exist_ok=True)
-    for source, name in {"entry.html": "index.html", "entry.js": "entry.js"}.items():
-        text = templates.joinpath(source).read_text(encoding="utf-8")
-        (output / name).write_text(text, encoding="utf-8", newline="\n")
+def _build_tree(root: Path, folder: Path, language: str, jobs: str, version: str) -> None:
+    """Run Sphinx on one language; ``folder`` is the output, or that of a version inside it."""
+    print(f"==> {language}: building {folder / language}", flush=True)
+    output = folder.parent if version else folder
+    command = [
+        sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-j", jobs, "-c", str(root),
+        "-d", str(output / ".doctrees" / version / language), str(root / "docs" / language), str(folder / language),
+    ]  # fmt: skip
+    others = any(output.glob("*/en/index.html"))
+    switch = {"SLIME_DOC_VERSION": version or LATEST} if version or others else {}
+    done = subprocess.run(command, env={**os.environ, "SLIME_DOC_LANG": language, **switch}, check=False)
+    if done.returncode:
+        raise SiteError(f"the {language} tree has warnings or errors (exit {done.returncode}); they are printed above")
 
 
 class _QuietHandler(http.server.SimpleHTTPRequestHandler):
-    """Serves files; prints errors only."""
+    """Serves files, and the site's own page where there is none; prints errors only."""
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer an unknown address with ``404.html``."""
+        page = Path(self.directory) / "404.html"
+        if code != HTTPStatus.NOT_FOUND or not page.is_file():
+            super().send_error(code, message, explain)
+            return
+        body = page.read_bytes()
+        self.log_error("code %d, %s", code, self.path)
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Say nothing about requests that succeed."""
@@ -92,6 +133,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="folder of conf.py (default: here)")
     parser.add_argument("--output", type=Path, help="folder of the site (default: _site in the root)")
     parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="first port to try (default: %(default)s)")
+    parser.add_argument("--version", default="", help="build this version's folder in place of the latest")
     parser.add_argument("--jobs", default="auto", help="parallel jobs of Sphinx (default: %(default)s)")
     options = parser.parse_args(arguments)
     root = options.root.resolve()
@@ -100,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command != "serve":
             if not (root / "conf.py").is_file():
                 raise SiteError(f"{root} has no conf.py: run this from the repository, or give --root")
-            build(root, output, options.jobs)
+            build(root, output, options.jobs, options.version)
         if options.command != "build":
             serve(output, options.port)
     except SiteError as error:
