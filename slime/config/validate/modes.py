@@ -137,6 +137,9 @@ def check_gpu_run(config: Config) -> Iterator[Finding]:
          "--actor-num-gpus-per-node 1 --rollout-num-gpus 1"),
         (config.sglang_attention_backend != "triton", "--sglang-attention-backend", config.sglang_attention_backend,
          "--sglang-attention-backend triton"),
+        (config.optimizer_cpu_offload, "--optimizer-cpu-offload", "on",
+         "no --optimizer-cpu-offload: only a CPU has run it"),
+        (config.fp8_format is not None, "--fp8-format", config.fp8_format, "no --fp8-format: only a CPU has run it"),
     ):  # fmt: skip
         if bad:
             given = "is not given" if found is None else f"is {found}"
@@ -148,9 +151,6 @@ def check_gpu_run(config: Config) -> Iterator[Finding]:
 
 
 RULES = (
-        (config.optimizer_cpu_offload, "--optimizer-cpu-offload", "on",
-         "no --optimizer-cpu-offload: only a CPU has run it"),
-        (config.fp8_format is not None, "--fp8-format", config.fp8_format, "no --fp8-format: only a CPU has run it"),
     Rule(
         id="modes",
         row=14,
