@@ -144,7 +144,7 @@ def main() -> None:
             print(f"{count} recipes: {seconds[str(count)]}", file=sys.stderr, flush=True)
         smallest = folder / f"o{min(options.recipes)}"
         browser, readings = edits(smallest, options.edits)
-        record = {
+        record: dict[str, Any] = {
             "command": " ".join(["python", "bench/site.py", *sys.argv[1:]]),
             "date": datetime.now(UTC).strftime("%Y-%m-%d"),
             "device": f"{os.cpu_count()} CPU cores, {platform.machine()}",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch import Tensor
 
-from slime.algorithms.mismatch import MismatchOptions
+from slime.algorithms.mismatch import Level, MismatchOptions, Mode
 from slime.algorithms.objective import PolicyOptions, PolicyTokens, policy_objective, value_objective
 
 LENGTHS = [4, 1, 7, 3, 5]
@@ -170,8 +170,8 @@ def test_value_and_gradient_equal_the_loops(form: PolicyOptions, term: dict[str,
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
-LEVELS = ("token", "sequence", "geometric")
-MISMATCHES = [MismatchOptions(level, mode, 1.3, 0.7) for level in LEVELS for mode in ("truncate", "clip", "mask")]
+LEVELS: tuple[Level, ...] = get_args(Level)
+MISMATCHES = [MismatchOptions(level, mode, 1.3, 0.7) for level in LEVELS for mode in get_args(Mode)]
 MISMATCHES += [MismatchOptions("token", "truncate", 1.5, use_rs=True, rs_level=level) for level in LEVELS]
 MISMATCHES += [MismatchOptions("sequence", "clip", 2.0, rs_veto_threshold=0.5)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
 import torch
@@ -37,7 +38,7 @@ class Step:
         self.tokens = int(sum(mask.sum() for mask in self.masks))
 
 
-TERMS = {"entropy_coef": 0.01, "kl_loss_coef": 0.1, "kl_loss_type": "k3"}
+TERMS: dict[str, Any] = {"entropy_coef": 0.01, "kl_loss_coef": 0.1, "kl_loss_type": "k3"}
 OPTIONS = PolicyOptions("clip", 0.2, 0.28, None, "tis", 0.0, 1.1, **TERMS)
 # Every form, and every term that looks at whole sequences.
 EVERY = [

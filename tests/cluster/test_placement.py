@@ -90,7 +90,7 @@ def test_bundles_are_in_the_order_of_their_gpus() -> None:
 
 
 def test_an_engine_does_not_cross_nodes() -> None:
-    placed = Placed(None, (Slot(0, "10.0.0.1", 7), Slot(1, "10.0.0.2", 0)))  # type: ignore[arg-type]
+    placed = Placed(None, (Slot(0, "10.0.0.1", 7), Slot(1, "10.0.0.2", 0)))
     assert placed.gpus(0, 1) == [7]
     with pytest.raises(ClusterError, match=r"an engine of 2 GPUs would lie on 2 nodes \(10.0.0.1, 10.0.0.2\)"):
         placed.gpus(0, 2)

@@ -22,6 +22,7 @@ import torch
 
 from slime.cluster.engine_actor import EngineActor
 from slime.cluster.trainer_actor import TrainerActor
+from slime.cluster.weight_paths import GroupPath
 from slime.cluster.weight_sync import Call, EngineLink, Pushed, WeightSync
 from slime.config import Config
 from slime.data.sample import Sample
@@ -176,9 +177,11 @@ def test_engine_and_trainer_agree_after_an_update(pair: Pair, path: str, tmp_pat
             done.append(await pushed(pair, sync))
             assert await pair.gap(client, sync.version) < FLOAT32_TOLERANCE
         if path == "group":  # an engine whose label is another one was started again: groups are formed anew
-            before, sync.version = sync.paths[0]._names, sync.version + 10
+            (groups,) = sync.paths
+            assert isinstance(groups, GroupPath)
+            before, sync.version = groups._names, sync.version + 10
             done.append(await pushed(pair, sync))
-            assert sync.paths[0]._names != before
+            assert groups._names != before
             assert await pair.gap(client, sync.version) < FLOAT32_TOLERANCE
         await sync.close()
         return done
@@ -306,7 +309,9 @@ def test_a_refused_update_says_what_the_engine_holds(pair: Pair, tmp_path: Path)
 
 
 @pytest.mark.parametrize("wrong", ["shape", "value"])
-def test_a_difference_between_trainer_and_engine_is_found(pair: Pair, wrong: str) -> None:
+def test_a_difference_between_trainer_and_engine_is_found(
+    pair: Pair, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is sent is compared with the checkpoint before, and with the engine's tensors after the update."""
     config = pair.config(check_weight_update_equal=True)
     source = pair.source(config)
@@ -321,15 +326,19 @@ def test_a_difference_between_trainer_and_engine_is_found(pair: Pair, wrong: str
             else:
                 yield name, tensor + 1e-6
 
+    begin = source.begin
+
+    def begin_with_changed(stage_alone: bool = False) -> None:
+        source._whole = changed
+        begin(stage_alone)
+        source._whole = whole
+
     async def update(client: SGLangClient) -> str:
         sync = pair.sync(client, config, source)
         if wrong == "shape":
             source._whole = changed
         else:
-            sent, source.begin = source.begin, lambda stage=False: None  # type: ignore[method-assign]
-            source.begin = lambda stage=False: (  # type: ignore[method-assign]
-                setattr(source, "_whole", changed), sent(stage), setattr(source, "_whole", whole)
-            )  # fmt: skip
+            monkeypatch.setattr(source, "begin", begin_with_changed)
         with pytest.raises(WeightUpdateError) as caught:
             await sync.push()
         sync = pair.sync(client, pair.config())

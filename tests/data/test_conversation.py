@@ -25,13 +25,17 @@ pytestmark = pytest.mark.runtime
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"a": "int"}}}]
 CALL = [{"type": "function", "function": {"name": "add", "arguments": {"a": 12}}}]
 
-ONE = [
+ONE: list[dict[str, Any]] = [
     {"role": "system", "content": "help"},
     {"role": "user", "content": "hello"},
     {"role": "assistant", "content": "12"},
 ]
-TWO = [*ONE, {"role": "user", "content": "and 1 + 2?"}, {"role": "assistant", "content": "3, that is all\n\nof it"}]
-AGENT = [
+TWO: list[dict[str, Any]] = [
+    *ONE,
+    {"role": "user", "content": "and 1 + 2?"},
+    {"role": "assistant", "content": "3, that is all\n\nof it"},
+]
+AGENT: list[dict[str, Any]] = [
     {"role": "user", "content": "1 + 12, 1 + 1?"},
     {"role": "assistant", "content": "I call.", "tool_calls": CALL, "reasoning_content": "two calls"},
     {"role": "tool", "content": "13"},

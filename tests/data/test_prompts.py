@@ -70,7 +70,7 @@ def test_the_template_gets_a_string_as_one_user_message(tmp_path: Path) -> None:
 )
 def test_slices(tmp_path: Path, suffix: str, expected: str) -> None:
     spec = write(tmp_path, *({"prompt": str(i), "label": i} for i in range(5)))
-    assert "".join(prompt.text for prompt in load(spec + suffix).prompts) == expected
+    assert "".join(str(prompt.text) for prompt in load(spec + suffix).prompts) == expected
 
 
 def test_parquet_rows(tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_the_fingerprint_follows_tokens_and_labels(tmp_path: Path) -> None:
 
 def test_tools_reach_the_template_and_the_metadata(tmp_path: Path) -> None:
     tools = [{"name": "add"}]
-    rows = [{"prompt": "q", "label": 1, "own": tools}, {"prompt": "q", "label": 1, "own": json.dumps(tools)}]
-    rows += [{"prompt": "q", "label": 1, "own": none} for none in ([], None, "")]
+    given: list[Any] = [tools, json.dumps(tools), [], None, ""]
+    rows = [{"prompt": "q", "label": 1, "own": own} for own in given]
     data = load(write(tmp_path, *rows), PromptOptions("prompt", "label", tool_key="own"), render=template)
     assert [prompt.text for prompt in data.prompts] == ["<tool>add<user>q<assistant>"] * 2 + ["<user>q<assistant>"] * 3
     assert [prompt.metadata.get("tools") for prompt in data.prompts] == [tools, tools, None, None, None]

@@ -19,7 +19,7 @@ def source(count: int = 5, n: int = 2, seed: int = 42, shuffle: bool = True, fin
 
 
 def names(groups: list[list[Sample]]) -> list[str]:
-    return [group[0].prompt for group in groups]
+    return [str(group[0].prompt) for group in groups]
 
 
 def test_each_group_has_fresh_numbered_samples_of_one_prompt() -> None:

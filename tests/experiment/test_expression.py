@@ -167,11 +167,10 @@ def test_both_languages_agree_on_random_texts(catalog: Catalog) -> None:
     ]
     texts = ["".join(dice.choices(alphabet, k=dice.randint(0, 9))) for _ in range(800)]
     known = ["layout", "a.b", "é", "😀0"]
-    requests = [
-        request
-        for text in texts
-        for request in [*(["predicate", name, text] for name in PREDICATES), ["quote", text], ["nearest", text, known]]
-    ]
+    requests: list[list[Any]] = []
+    for text in texts:
+        requests += (["predicate", name, text] for name in PREDICATES)
+        requests += (["quote", text], ["nearest", text, known])
     answers = iter(ask(catalog.to_json(), requests))
     for text in texts:
         for name, predicate in PREDICATES.items():

@@ -41,12 +41,12 @@ TROUBLE = [
     ("prefill", 3),
 ]
 """Edits that often lead to a finding with a repair."""
-TYPES = {"enum": str, "bool": bool, "int": int, "text": str}
+TYPES = {"enum": "str", "bool": "bool", "int": "int", "text": "str"}
 State = dict[str, Any]
 
 
 def _is_legal(choice: ChoiceField, value: Any) -> bool:
-    if type(value) is not TYPES[choice.type]:
+    if type(value).__name__ != TYPES[choice.type]:
         return False
     if choice.type == "enum":
         return value in [one.value for one in choice.values]

@@ -34,6 +34,7 @@ def _observe(side: Side | None) -> Any:
 
 
 def _same_as_javascript(catalog: Catalog, link: str) -> None:
+    expected: dict[str, Any]
     try:
         expected = {"value": catalog.receive(link)}
     except LoadError as error:

@@ -87,7 +87,7 @@ def test_a_page_of_one_language_writes_the_same_files(catalog: Catalog, language
     states = [catalog.sanitise(random_raw(dice, catalog)).state for _ in range(40)]
     states += [catalog.preset(one.id) for one in catalog.tables.presets]
     data = readers_catalog(catalog.to_json(), language)
-    asked = [[method, state] for state in states for method in ("artifacts", "validate", "memory")]
+    asked = [(method, state) for state in states for method in ("artifacts", "validate", "memory")]
     for (method, state), answer in zip(asked, ask(data, asked), strict=True):
         theirs, ours = json.loads(answer)["value"], json.loads(canonical(getattr(catalog, method)(state)))
         assert _said(theirs, language) == _said(ours, language), method

@@ -51,7 +51,7 @@ def round_sequences(round_id: int, count: int = 16) -> list[TrainSequence]:
     """Samples of one round; log-probs of the sampler lie near those of the model, so that corrections keep some."""
     sequences, random = make_sequences(count, seed=20 + round_id), np.random.default_rng(round_id)
     for sequence in sequences:
-        sequence.rollout_log_probs = sequence.rollout_log_probs / 2
+        sequence.rollout_log_probs = sequence.rollout_log_probs / np.float32(2)
         scores = random.normal(size=(sequence.response_length, VOCABULARY)) * 2
         log_probs = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
         ids = np.argsort(-log_probs, axis=1)[:, :5].astype(np.int32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -28,9 +28,7 @@ TOLERANCE = 1e-5
         ("qwen2", {}),
     ],
 )
-def test_log_probs_equal_transformers(
-    make_trainer: Make, tmp_path: Path, family: str, changes: dict[str, object]
-) -> None:
+def test_log_probs_equal_transformers(make_trainer: Make, tmp_path: Path, family: str, changes: dict[str, Any]) -> None:
     folder = make_hf_model(tmp_path / "hf", family, **changes)
     model = load_hf_model(folder)
     trainer = make_trainer(folder, max_tokens_per_gpu=40, use_dynamic_batch_size=True)

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slime.megatron.attention import attend, like_lengths
+from slime.megatron.attention import attend, attend_runs, like_lengths
+from slime.megatron.context_parallel import Stream
 from slime.megatron.packing import PackingError, pack
 
 pytestmark = pytest.mark.runtime
@@ -56,8 +57,8 @@ def test_attention_equals_its_definition(groups: int, value_channels: int) -> No
     total = sum(lengths)
     shapes = ((heads, channels), (groups, channels), (groups, value_channels))
     inputs = [torch.randn(total, *shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    found = attend(*inputs, lengths, scale)
     query, key, value = inputs
+    found = attend(query, key, value, lengths, scale)
     rows, start = [], 0
     for length in lengths:
         for token in range(start, start + length):
@@ -81,3 +82,43 @@ def test_a_response_needs_a_token_before_it(response: int) -> None:
         pack([[1, 2], [1, 2, 3]], [1, response], CPU)
     with pytest.raises(PackingError, match="without sequences"):
         pack([], [], CPU)
+
+
+@settings(max_examples=100, deadline=None)
+@given(LENGTHS, st.sampled_from([2, 3, 4]), st.booleans(), st.sampled_from([1, 2]))
+def test_context_parallel_ranks_have_every_token_once(
+    lengths: list[tuple[int, int]], size: int, contiguous: bool, multiple: int
+) -> None:
+    """Together they have the row; each has as much, and its targets are those that its logits predict."""
+    sequences, begin = [], 1
+    for prompt, response in lengths:
+        sequences.append(list(range(begin, begin + prompt + response)))
+        begin += prompt + response
+    parts = [
+        pack(sequences, [r for _, r in lengths], CPU, multiple, (rank, size), False, contiguous) for rank in range(size)
+    ]
+    stream = Stream(tuple(parts[0].sequences.lengths), contiguous)
+    assert torch.cat([stream.rows(rank, size) for rank in range(size)]).sort().values.tolist() == list(
+        range(sum(stream.lengths))
+    )
+    assert len({one.tokens.shape[1] for one in parts}) == 1 and parts[0].tokens.shape[1] % multiple == 0
+    padding = sum(stream.lengths) - (begin - 1)
+    assert not contiguous or padding < size * multiple, "sequences need no padding of their own"
+    places = torch.cat([one.places for one in parts])
+    assert places.sort().values.tolist() == list(range(sum(r for _, r in lengths)))
+    for one in parts:
+        assert (one.tokens.flatten()[one.logit_rows] + 1).tolist() == one.targets.tolist()
+        known = one.tokens[0] > 0
+        first = torch.tensor([sequence[0] for sequence in sequences for _ in sequence])
+        assert (one.positions[0][known] == one.tokens[0][known] - first[one.tokens[0][known] - 1]).all()
+
+
+@pytest.mark.parametrize("contiguous", [False, True])
+def test_ranks_attend_as_one_does(contiguous: bool) -> None:
+    torch.manual_seed(0)
+    lengths = [8, 16, 4, 12]
+    query, key, value = (torch.randn(40, heads, 6, dtype=torch.float64) for heads in (4, 2, 2))
+    whole, stream = attend(query, key, value, lengths, 0.3), Stream(tuple(lengths), contiguous)
+    for rank in range(2):
+        own = attend_runs(query[stream.rows(rank, 2)], key, value, stream.runs(rank, 2), 0.3)
+        torch.testing.assert_close(own, whole[stream.rows(rank, 2)], rtol=0, atol=1e-12)

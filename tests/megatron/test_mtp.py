@@ -54,7 +54,8 @@ def test_log_probs_gradients_and_bytes(family: str, recompute: bool, tmp_path: P
     ours = logits.log_softmax(-1)
 
     theirs_model = Reference(folder)
-    theirs, targets, places, start = [], [], [], 0
+    theirs, targets, start = list[torch.Tensor](), list[int](), 0
+    places: list[int] = []
     for one, response in zip(tokens, responses, strict=True):
         first = max(len(one) - response, 2)  # of the response tokens that can be predicted
         theirs.append(theirs_model.log_probs(one)[first - 2 : len(one) - 2])

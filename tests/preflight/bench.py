@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -112,7 +113,8 @@ class Bench:
         }  # fmt: skip
         self.machine = dict(MACHINE)
         self.cluster: ClusterView | None = None
-        self.dimensions: dict[str, Any] | None = dict(DIMENSIONS)
+        self.taken: list[socket.socket] = []
+        self.dimensions: dict[str, Any] = dict(DIMENSIONS)
         (folder / "hf").mkdir()
         self.write("hf/config.json", QWEN3)
         self.write("hf/generation_config.json", {"eos_token_id": [2, 0]})

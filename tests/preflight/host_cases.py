@@ -37,9 +37,11 @@ def mounts(*given: tuple[str, str]) -> Change:
     return lambda b: b.host(mounts=(("/", "ext4"), *given))
 
 
-def cluster(total: int, free: int, per_node: tuple[int, ...] = (8,), **files: dict[str, str | None]) -> Change:
+def cluster(
+    total: int, free: int, per_node: tuple[int, ...] = (8,), files: dict[str, dict[str, str | None]] | None = None
+) -> Change:
     """A Ray cluster with so many GPUs, of which some are free."""
-    view = ClusterView("10.0.0.1:6379", {"GPU": total, "CPU": 64}, {"GPU": free, "CPU": 64}, per_node, files)
+    view = ClusterView("10.0.0.1:6379", {"GPU": total, "CPU": 64}, {"GPU": free, "CPU": 64}, per_node, files or {})
     return lambda b: setattr(b, "cluster", view)
 
 
@@ -48,13 +50,13 @@ def listening(bench: Bench) -> int:
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))
     taken.listen()
-    bench.taken = taken  # type: ignore[attr-defined]  # kept open with it
+    bench.taken.append(taken)  # kept open with it
     return int(taken.getsockname()[1])
 
 
 def free_port(bench: Bench) -> int:
     port = listening(bench)
-    bench.taken.close()  # type: ignore[attr-defined]
+    bench.taken.pop().close()
     return port
 
 
@@ -164,11 +166,12 @@ HOST_CASES: list[Case] = [
      ["sglang 0.4.9 is installed", "may have moved", "pip install 'sglang<0.6,>=0.5.15'"], nothing),
     ("versions", "host", lambda b: b.host(libraries={**b.machine["libraries"], "torch": None}),
      ["torch is not installed", "pip install 'torch"], nothing),
-    ("files-on-nodes", "host", cluster(8, 8, **{"node-0": {"--prompt-data": "9-a"}, "node-1": {"--prompt-data": None}}),
-     ["--prompt-data is not on 1 of the 2 nodes: node-1"],
-     cluster(8, 8, **{"node-0": {"--prompt-data": "9-a"}, "node-1": {"--prompt-data": "9-a"}})),
     ("files-on-nodes", "host",
-     cluster(8, 8, **{"node-0": {"--hf-checkpoint": "9-a"}, "node-1": {"--hf-checkpoint": "9-b"}}),
+     cluster(8, 8, files={"node-0": {"--prompt-data": "9-a"}, "node-1": {"--prompt-data": None}}),
+     ["--prompt-data is not on 1 of the 2 nodes: node-1"],
+     cluster(8, 8, files={"node-0": {"--prompt-data": "9-a"}, "node-1": {"--prompt-data": "9-a"}})),
+    ("files-on-nodes", "host",
+     cluster(8, 8, files={"node-0": {"--hf-checkpoint": "9-a"}, "node-1": {"--hf-checkpoint": "9-b"}}),
      ["--hf-checkpoint is not the same file on every node: node-0 9-a, node-1 9-b"], nothing),
     ("disk-space", "host", huge, ["one checkpoint takes about 1091.4 TiB (weights and optimizer)", "--no-save-optim"],
      nothing),

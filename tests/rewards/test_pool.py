@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -80,8 +81,8 @@ def worker_that_hangs(pool: GraderPool, monkeypatch: pytest.MonkeyPatch) -> None
         "worker.grade = grade; worker.Server(float(sys.argv[1])).serve()"
     )
 
-    def start(arguments: list[str], **options: object) -> subprocess.Popen[bytes]:
-        return started([arguments[0], "-c", code, arguments[-1]], **options)  # type: ignore[call-overload,no-any-return]
+    def start(arguments: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        return started([arguments[0], "-c", code, arguments[-1]], **options)
 
     monkeypatch.setattr("slime.rewards.pool.subprocess.Popen", start)
     for feeder in pool._workers:

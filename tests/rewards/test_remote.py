@@ -177,7 +177,7 @@ def test_samples_of_a_run_get_rewards_from_every_grader_by_key(address: str) -> 
         ("f1", "blue whale", "whale", 2 / 3, 0.0),
     ]  # fmt: skip
 
-    async def work(key: str | None, remote_key: str | None) -> list[float | None]:
+    async def work(key: str | None, remote_key: str | None) -> list[Any]:
         samples = [
             Sample(index=place, group_index=0, response=response, label=label, metadata={"rm_type": name})
             for place, (name, response, label, _, _) in enumerate(rows)

@@ -219,7 +219,7 @@ class Likeliest(BigramClient):
 
 def test_tokens_of_a_tool_have_rows_of_likeliest_ids_too(grader: GraderPool) -> None:
     options = replace(RUNNER, sampling=SamplingParams(5, temperature=0.8, top_logprobs_num=2), rollout_seed=1)
-    flags = {"custom_generate_function_path": f"{__name__}.two_turns", "rollout_batch_size": 4}
+    flags: dict[str, Any] = {"custom_generate_function_path": f"{__name__}.two_turns", "rollout_batch_size": 4}
     for sample in flat(round_of(tools(Likeliest(Bigram()), grader, options, **flags))):
         ids, values = sample.rollout_topk_token_ids, sample.rollout_topk_log_probs
         assert ids is not None and values is not None and ids.shape == (sample.response_length, 2)

@@ -174,7 +174,7 @@ def test_with_partial_rollout_the_next_round_continues_it(grader: GraderPool, ma
     oversampled(grader, source, Slow(Bigram(), "1"), **flags)
     waiting = {sample.index: list(sample.tokens) for group in source.buffer.groups for sample in group}
     statuses = {sample.index: sample.status for group in source.buffer.groups for sample in group}
-    assert sorted(waiting) == [4, 5, 6, 7, 12, 13, 14, 15]
+    assert set(waiting) == {4, 5, 6, 7, 12, 13, 14, 15}
     assert Status.ABORTED in statuses.values()
     state = source.state_dict()
     resumed = PromptSource(dataset(), 4)

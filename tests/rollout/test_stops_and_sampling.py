@@ -102,7 +102,7 @@ def test_seeds_differ_wherever_requests_do() -> None:
 
 
 def test_a_supervised_round_trains_what_the_assistant_says(tokenizer: Any, grader: GraderPool) -> None:
-    conversations = [
+    conversations: list[list[dict[str, Any]]] = [
         [
             {"role": "user", "content": f"{i}+1="},
             {"role": "assistant", "content": str(i + 1)},

@@ -58,6 +58,7 @@ def test_the_server_and_its_children_end_when_the_pipe_closes(
 ) -> None:
     process, server, child, scratch = stubborn
     assert running(server) and running(child) and scratch.name.startswith("slime-sgl-")
+    assert process.stdin is not None
     process.stdin.close()
     assert process.wait(20) == 128 + signal.SIGKILL
     assert not running(server) and not running(child)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +12,7 @@ from slime.ports import PortBusyError, bind_error, free_port, require_free
 
 
 @pytest.fixture
-def busy() -> int:
+def busy() -> Iterator[int]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sphinx_slime_lab.assets import outdated
+from sphinx_slime_lab.domain import SlimeDomain
 from sphinx_slime_lab.testing import Build, Built
 from sphinx_slime_lab.workbench import workbench
 
@@ -73,7 +75,7 @@ def test_parallel_equals_serial(build: Build, recipes: Path) -> None:
 
 def test_incremental_reads_only_what_changed(build: Build, recipes: Path, tmp_path: Path) -> None:
     """A changed file argument re-reads its page alone, and an unchanged project re-reads nothing."""
-    options = {"output": tmp_path / "out", "slime_lab_recipes": str(recipes)}
+    options: dict[str, Any] = {"output": tmp_path / "out", "slime_lab_recipes": str(recipes)}
     first = build("basic", **options)
     again = build("basic", source=first.source, **options)
     assert "0 added, 0 changed, 0 removed" in again.app.status.getvalue()
@@ -105,8 +107,10 @@ def test_removed_page_leaves_no_object(build: Build, tmp_path: Path) -> None:
     index = first.source / "index.md"
     index.write_text(index.read_text().replace("rest\n", ""))
     second = build("basic", source=first.source, output=output)
-    assert ("lab", "rest-lab") not in second.app.env.domains["slime"].objects
-    assert ("lab", "home-lab") in second.app.env.domains["slime"].objects
+    domain = second.app.env.domains["slime"]
+    assert isinstance(domain, SlimeDomain)
+    assert ("lab", "rest-lab") not in domain.objects
+    assert ("lab", "home-lab") in domain.objects
 
 
 def test_duplicate_names_are_warned_of(build: Build) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
+
+from slime.weights.delta import Encoding
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -81,9 +85,9 @@ def pull(local: LocalCheckpoint, written: Written) -> int:
     return local.pull(Path(written.folder))
 
 
-@pytest.mark.parametrize("encoding", ["xor", "overwrite"])
+@pytest.mark.parametrize("encoding", get_args(Encoding))
 @pytest.mark.parametrize("share", [0.0, 0.01, 1.0])
-def test_a_difference_turns_the_old_bytes_into_the_new(encoding: str, share: float) -> None:
+def test_a_difference_turns_the_old_bytes_into_the_new(encoding: Encoding, share: float) -> None:
     random = np.random.default_rng(0)
     old = random.integers(0, 256, 10_000, dtype=np.uint8)
     new = np.where(random.random(old.size) < share, random.integers(0, 256, old.size, dtype=np.uint8), old)
@@ -91,6 +95,7 @@ def test_a_difference_turns_the_old_bytes_into_the_new(encoding: str, share: flo
     if np.array_equal(old, new):
         assert found is None
         return
+    assert found is not None
     target = old.copy()
     apply(target, found, encoding)
     assert np.array_equal(target, new)
@@ -108,9 +113,9 @@ def test_checksums_are_the_published_ones() -> None:
     )
 
 
-@pytest.mark.parametrize("encoding", ["xor", "overwrite"])
+@pytest.mark.parametrize("encoding", get_args(Encoding))
 def test_a_chain_of_versions_is_followed(
-    encoding: str, tmp_path: Path, served: ServedCheckpoint, local: LocalCheckpoint
+    encoding: Encoding, tmp_path: Path, served: ServedCheckpoint, local: LocalCheckpoint
 ) -> None:
     writer = DeltaWriter(tmp_path / "versions", served, encoding, "blake3")
     state = weights()
@@ -216,7 +221,7 @@ def test_a_wrong_base_shows_in_the_checksum(writer: DeltaWriter, local: LocalChe
 def test_a_write_that_failed_is_followed_by_a_full_version(writer: DeltaWriter, local: LocalCheckpoint) -> None:
     pull(local, writer.write(1, weights()))
 
-    def broken() -> object:
+    def broken() -> Iterator[tuple[str, torch.Tensor]]:
         yield moved(weights())[0]
         raise OSError("no space left")
 

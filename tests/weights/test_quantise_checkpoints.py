@@ -213,12 +213,13 @@ def test_bad_input_is_refused_by_name(dense: Path, tmp_path: Path, capsys: pytes
     error = refused(capsys, "hf-to-int4", "--group-size", "64", "--hf-checkpoint", dense, "--save", save)
     assert "model.layers.0.mlp.down_proj.weight: 96 input channels are 1.50 groups of 64; possible: 32, 16, 8" in error
     assert "is not quantised" in refused(capsys, "fp8-to-bf16", "--hf-checkpoint", dense, "--save", save)
-    words = ("hf-to-fp8", "--strategy", "channel", "--block-size", "64", "64", "--hf-checkpoint", dense)
-    assert "--block-size belongs to --strategy block" in refused(capsys, *words, "--save", save)
+    words: list[object] = ["hf-to-fp8", "--strategy", "channel", "--block-size", "64", "64"]
+    error = refused(capsys, *words, "--hf-checkpoint", dense, "--save", save)
+    assert "--block-size belongs to --strategy block" in error
     assert "same folder" in refused(capsys, *TO_FP8, "--hf-checkpoint", dense, "--save", dense)
-    words = ("hf-to-fp8", "--ignore", "re:[", "--hf-checkpoint", dense, "--save", save)
+    words = ["hf-to-fp8", "--ignore", "re:[", "--hf-checkpoint", dense, "--save", save]
     assert "not a regular expression" in refused(capsys, *words)
-    words = ("hf-to-fp8", "--ignore", "model", "--hf-checkpoint", dense, "--save", save)
+    words = ["hf-to-fp8", "--ignore", "model", "--hf-checkpoint", dense, "--save", save]
     assert "no weight is left to quantise" in refused(capsys, *words)
     other = tmp_path / "other"
     shutil.copytree(dense, other)

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -91,12 +92,17 @@ def test_the_payload_holds_a_handle_and_no_weights() -> None:
     assert len(payload) < 4000
 
 
+def address(buffer: SharedBuffer) -> int:
+    assert buffer.data is not None
+    return int(buffer.data.data_ptr())
+
+
 def test_the_buffer_is_reused_and_carries_the_new_values() -> None:
     buffer = SharedBuffer()
     pack([("w", torch.ones(100))], buffer)
-    place = buffer.data.data_ptr()
+    place = address(buffer)
     (payload,) = pack([("w", torch.ones(50) * 3)], buffer)
-    assert buffer.data.data_ptr() == place
+    assert address(buffer) == place
     assert read_elsewhere(payload) == ["w [50] torch.float32 150.0"]
 
 
@@ -118,7 +124,7 @@ def test_another_process_reads_the_tensors_from_the_gpu() -> None:
         ("b", torch.ones(4, dtype=torch.bfloat16, device=gpu) * 2),
     ]
     (payload,) = pack(tensors, buffer)
-    assert buffer.data.device == gpu
+    assert buffer.data is not None and buffer.data.device == gpu
     assert str(torch.cuda.get_device_properties(gpu).uuid).encode() in base64.b64decode(payload)
     assert read_elsewhere(payload, GPU_READER + READER) == ["a [3, 2] torch.float32 15.0", "b [4] torch.bfloat16 8.0"]
 
@@ -129,9 +135,9 @@ def test_a_bucket_on_the_gpu_stays_until_it_was_read() -> None:
     gpu = torch.device("cuda", 0)
     buffer = SharedBuffer(gpu)
     (first,) = pack([("w", torch.full((1000,), 1.0, device=gpu))], buffer)
-    place = buffer.data.data_ptr()
+    place = address(buffer)
     (second,) = pack([("w", torch.full((1000,), 2.0, device=gpu))], buffer)
-    assert buffer.data.data_ptr() != place
+    assert address(buffer) != place
     assert read_elsewhere(first, GPU_READER + READER) == ["w [1000] torch.float32 1000.0"]
     assert read_elsewhere(second, GPU_READER + READER) == ["w [1000] torch.float32 2000.0"]
 
@@ -197,7 +203,7 @@ def test_a_version_on_disk_is_a_whole_checkpoint(tmp_path: Path, served: ServedC
 
 
 def test_an_interrupted_version_does_not_appear(tmp_path: Path, served: ServedCheckpoint) -> None:
-    def broken() -> object:
+    def broken() -> Iterator[tuple[str, torch.Tensor]]:
         yield "w", torch.ones(2)
         raise KeyboardInterrupt
 
