@@ -124,8 +124,9 @@ def weighted_loss(iterator: Any, model: Any, count: int) -> Any:
         total = sum((values * weight).sum() for values, weight in zip(scores, parts, strict=True))
         ahead = packed.take_logits_ahead()
         if ahead is not None:
+            ahead_logits, places = ahead
             every = torch.ones(sum(packed.response_lengths), dtype=torch.bool, device=logits.device)
-            total = total + MTP_FACTOR * loss_ahead(*ahead, every, 1, TEMPERATURE)
+            total = total + MTP_FACTOR * loss_ahead(ahead_logits, places, every, 1, TEMPERATURE)
         # Megatron divides by the micro-batches of this rank and averages over ranks; both are taken back.
         return total * count, total.detach()
 
