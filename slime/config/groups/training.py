@@ -274,6 +274,7 @@ class NumericsFlags:
         "FP8 训练的缩放方式：blockwise 按 128 分块，tensorwise 每个操作数一个",
         "scales of FP8 training: blockwise of 128, tensorwise one for an operand",
         choices=("blockwise", "tensorwise", "delayed", "mxfp8"),
+        only=("blockwise", "tensorwise"),
         source="megatron",
     )
     fp8_param_gather: bool = planned(False, "参数以 FP8 收集", "gather parameters in FP8", source="megatron")
@@ -283,7 +284,6 @@ class NumericsFlags:
         "the first and the last layer do not round under FP8 training",
         source="megatron",
     )
-        only=("blockwise", "tensorwise"),
     loss_scale: float | None = planned(
         None,
         "FP16 的固定损失缩放；不写则动态",
