@@ -146,12 +146,14 @@ async def train(config: Config, setup: RolloutSetup) -> None:
         for note in setup.notes:
             report.note(note)
         report.note(f"starting {sum(group.engines for group in serving_groups(config))} engine(s) and the trainer")
-        async with _graders(config) as grader, Cluster(config, report.note) as cluster:
+        async with (
+            _graders(config) as grader,
+            Cluster(config, report.note) as cluster,
+            Rollouts(setup, cluster.client, grader, report.note, cluster.serving.clients) as rollouts,
+        ):
             report.note(f"ready; weights from {cluster.loaded.source}; logs of the engines in {cluster.log_folder}")
             if cluster.loaded.data_cursor:
-                setup.source.load_state_dict(cluster.loaded.data_cursor)
-
-            rollouts = Rollouts(setup, cluster.client, grader, report.note, cluster.serving.clients)
+                rollouts.load_state_dict(cluster.loaded.data_cursor)
 
             async def held_out(round_id: int) -> None:
                 for scores in await cluster.supervise(rollouts.evaluate(round_id)):
@@ -173,9 +175,11 @@ async def train(config: Config, setup: RolloutSetup) -> None:
                     report.add(await cluster.train(batches), "train/")
                 if config.save and due(config.save_interval or config.num_rollout, round_id, config.num_rollout):
                     with report.timed("save_model"):
-                        await cluster.save(round_id, setup.source.state_dict())
+                        await cluster.save(round_id, rollouts.state_dict())
                 with report.timed("update_weights"):
+                    await cluster.supervise(rollouts.pause())
                     pushed = await cluster.sync_weights()
+                    rollouts.resume(cluster.weight_version)
                 report.add(pushed.metrics, "perf/")
                 report.finish_round(round_id)
                 if due(config.eval_interval, round_id, config.num_rollout):

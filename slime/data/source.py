@@ -132,7 +132,7 @@ class PromptSource:
                 f"the data state's offset is {state['offset']}, the data set has {len(self.dataset)} prompts."
             )
         try:
-            self.buffer.restore(_waiting(state.get("buffer")))
+            self.buffer.restore(saved_groups(state.get("buffer")))
         except GroupBufferError as error:
             raise ResumeError(f"the data state's buffer is damaged: {error}") from error
         self.epoch, self.offset = state["epoch"], state["offset"]
@@ -178,7 +178,12 @@ class PromptSource:
         return group
 
 
-def _waiting(saved: Any) -> list[Group]:
+def saved_groups(saved: Any) -> list[Group]:
+    """Groups that were saved with `Sample.to_dict`.
+
+    Raises:
+        ResumeError: they are damaged.
+    """
     if not isinstance(saved, list) or not all(isinstance(group, list) for group in saved):
         raise ResumeError("the data state has no buffer; it is damaged.")
     try:

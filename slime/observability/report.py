@@ -13,6 +13,7 @@ from slime.observability.writer import MetricsWriter
 
 BEFORE_TRAINING = -1
 """Round number of what is measured before the first round."""
+PHASES = tuple(f"perf/{name}_time" for name in ("rollout", "train", "save_model", "update_weights"))
 
 
 class Report:
@@ -53,7 +54,15 @@ class Report:
             self.note(note)
 
     def finish_round(self, round_id: int) -> None:
-        """Print the round's line, write its metrics, and begin the next."""
+        """Print the round's line, write its metrics, and begin the next.
+
+        `perf/step_time` is the sum of the round's phases, `perf/wait_time_ratio` the share of it in which the trainer
+        did not train.
+        """
+        phases = [value for name, value in self.metrics.items() if name in PHASES]
+        if "perf/train_time" in self.metrics:
+            self.metrics["perf/step_time"] = step = sum(phases)
+            self.metrics["perf/wait_time_ratio"] = 1 - self.metrics["perf/train_time"] / max(step, 1e-9)
         left = self.pace.finished()
         self.note(round_line(round_id, self.rounds, self.metrics, left))
         self._writer.write(round_id, self.metrics)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,16 @@ def decision(result: Any) -> DynamicFilterOutput:
     if not isinstance(result, DynamicFilterOutput):
         raise ResultError(f"{shown(result)}; it must be a DynamicFilterOutput, True or False.")
     return result
+
+
+def filter_metrics(dropped: Mapping[str, int], graded: int) -> dict[str, float]:
+    """``rollout/dynamic_filter/...``: what a filter dropped of `graded` groups, in all and by its reasons."""
+    total = sum(dropped.values())
+    return {
+        "rollout/dynamic_filter/dropped_groups": float(total),
+        "rollout/dynamic_filter/dropped_ratio": total / max(graded, 1),
+        **{f"rollout/dynamic_filter/drop_{why}": float(number) for why, number in sorted(dropped.items())},
+    }
 
 
 def trajectory_rewards(args: Any, samples: list[Sample]) -> list[float]:

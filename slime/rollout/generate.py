@@ -15,7 +15,7 @@ from slime.data.source import DataSource
 from slime.rollout import hook_results
 from slime.rollout.errors import RolloutError
 from slime.rollout.evaluate import evaluate_sets
-from slime.rollout.filters import decision
+from slime.rollout.filters import decision, filter_metrics
 from slime.rollout.grading import check_grader_errors
 from slime.rollout.groups import GroupWork
 from slime.rollout.machinery import Machinery, machinery
@@ -188,7 +188,6 @@ class TrainingRound:
 
     def _metrics(self) -> Metrics:
         kept = sum(s.response_length for group in self.accepted for s in group)
-        dropped = sum(self.dropped.values())
         metrics = {
             "rollout/refills": float(self._refills),
             "rollout/generated_tokens": float(self._runner.generated_tokens),
@@ -197,9 +196,7 @@ class TrainingRound:
             "rollout/unused_token_ratio": max(0.0, 1 - kept / max(self._runner.generated_tokens, kept, 1)),
         }
         if self._filter is not None:
-            metrics["rollout/dynamic_filter/dropped_groups"] = float(dropped)
-            metrics["rollout/dynamic_filter/dropped_ratio"] = dropped / max(len(self.graded), 1)
-            metrics |= {f"rollout/dynamic_filter/drop_{why}": float(n) for why, n in sorted(self.dropped.items())}
+            metrics |= filter_metrics(self.dropped, len(self.graded))
         return metrics
 
     def _exhausted(self) -> str:

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from slime.config import Config
+from slime.rollout.background import Background
 from slime.rollout.client import GenerateClient
 from slime.rollout.context import CustomRunner
 from slime.rollout.errors import RolloutError
@@ -35,6 +36,7 @@ class Machinery:
         held_out: sets to evaluate on.
         emit: prints a line for a person; None = silent.
         models: clients of every served model by its name; hooks get them from `slime.rollout.served.served_model`.
+        background: where a function that generates between rounds keeps what does so.
     """
 
     config: Config
@@ -47,6 +49,7 @@ class Machinery:
     held_out: tuple[HeldOut, ...] = ()
     emit: Print | None = print
     models: Mapping[str, GenerateClient] = field(default_factory=dict)
+    background: Background = field(default_factory=Background)
 
     def sample_runner(
         self, options: RunnerOptions, generate_path: str | None, evaluation: bool = False

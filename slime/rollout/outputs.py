@@ -17,10 +17,12 @@ class RolloutFnTrainOutput:
     Attributes:
         samples: graded groups, those of one prompt together.
         metrics: numbers about how they were made, by their full names (``rollout/...``).
+        seconds: that the engines had for what was generated; None = those of the call.
     """
 
     samples: list[list[Sample]]
     metrics: Metrics = field(default_factory=dict)
+    seconds: float | None = None
 
 
 @dataclass(slots=True)

@@ -23,6 +23,10 @@ class Progress:
         self._started = time.monotonic()
         self._ticker: asyncio.Task[None] | None = None
 
+    def begin(self, title: str, total: int) -> None:
+        """Count from 0 again, under another title."""
+        self.title, self.total, self.done, self.tokens, self._started = title, total, 0, 0, time.monotonic()
+
     def add(self, tokens: int) -> None:
         """One more sample is finished, with a response of `tokens` tokens."""
         self.done += 1

@@ -8,6 +8,7 @@ from typing import Any
 
 from slime.config.serving_groups import DEFAULT_MODEL, generating_engines
 from slime.data.sample import Sample, SampleError
+from slime.data.source import saved_groups
 from slime.observability.evaluation import EvalScores, eval_scores
 from slime.observability.metrics import MetricOptions, Metrics, rollout_metrics, speed_metrics
 from slime.rollout.client import GenerateClient
@@ -19,9 +20,12 @@ from slime.rollout.outputs import RolloutFnEvalOutput, RolloutFnTrainOutput
 from slime.rollout.progress import Print
 from slime.rollout.setup import RolloutSetup
 
+UNFINISHED = "unfinished_groups"
+"""Key beside those of the data source's state."""
+
 
 class Rollouts:
-    """Makes the rounds of a run."""
+    """Makes the rounds of a run. As an async context manager it ends what generates between them."""
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class Rollouts:
             RolloutError, HookError: see `slime.rollout.generate.generate_rollout`.
         """
         self.setup.round.value = round_id
+        self.tools.background.weight_version = weight_version
         function = self.setup.hooks.one("rollout-function")
         assert function is not None  # the flag has a default
         begun = time.monotonic()
@@ -70,8 +75,49 @@ class Rollouts:
         seconds = time.monotonic() - begun
         if not self._logged(round_id, output, seconds):
             found = rollout_metrics(output.samples, weight_version, self._metric_options())
-            output.metrics = {**found, **self._speed(output, seconds), **output.metrics}
+            output.metrics = {**found, **self._speed(output, output.seconds or seconds), **output.metrics}
         return output
+
+    async def pause(self) -> None:
+        """Before the weights change: stop what generates in the background, if there is anything."""
+        if (producer := self.tools.background.producer) is not None:
+            await producer.pause()
+
+    def resume(self, weight_version: int) -> None:
+        """The engines hold this version now: end what `pause` began."""
+        self.tools.background.weight_version = weight_version
+        if (producer := self.tools.background.producer) is not None:
+            producer.resume(weight_version)
+
+    async def close(self) -> None:
+        """End what generates in the background."""
+        if (producer := self.tools.background.producer) is not None:
+            await producer.close()
+
+    async def __aenter__(self) -> Rollouts:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The data source's state, and the groups that it gave away and that no round has trained."""
+        state = self.setup.source.state_dict()
+        producer = self.tools.background.producer
+        waiting = producer.unfinished() if producer is not None else []
+        return {**state, UNFINISHED: [[s.to_dict() for s in group] for group in waiting]} if waiting else state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state_dict` was taken; unfinished groups are generated before fresh ones.
+
+        Raises:
+            ResumeError: the state does not fit this run, or is damaged.
+        """
+        rest = {key: value for key, value in state.items() if key != UNFINISHED}
+        waiting = saved_groups(state.get(UNFINISHED, []))
+        self.setup.source.load_state_dict(rest)
+        if waiting:
+            self.setup.source.add_groups(waiting)
 
     async def evaluate(self, round_id: int) -> list[EvalScores]:
         """Evaluate on every held-out set; their scores, in order.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,8 @@ FINISHED = (Status.COMPLETED, Status.TRUNCATED)
 # A log-probability so low that its token has no weight, and finite, so that a masked term stays a number.
 NO_MASS = -50.0
 REQUEST_NUMBERS = itertools.count()
+# An abort that overtakes its request on the way to the engine is lost, so it is repeated.
+ABORT_AGAIN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,10 @@ class SampleRunner:
         self.replaced: set[int] = set()
         self._slots = asyncio.Semaphore(options.concurrency)
         self._in_flight: dict[int, str] = {}
+        self._idle, self._open = asyncio.Event(), asyncio.Event()
+        self._idle.set()
+        self._open.set()
+        self._holds = 0
 
     async def run(self, sample: Sample) -> list[Sample]:
         """Generate the response of `sample` in place; a sample that is finished already is left as it is.
@@ -84,9 +91,9 @@ class SampleRunner:
         if sample.status in FINISHED:
             return [sample]
         self._resume(sample)
-        for _ in range(self.options.max_attempts):
-            if self.stopping:
-                break
+        attempts = 0
+        while attempts < self.options.max_attempts and not self.stopping:
+            holds = self._holds
             pieces = await self._trajectory(sample)
             if all(piece.status in FINISHED for piece in pieces):
                 for piece in pieces:
@@ -99,6 +106,9 @@ class SampleRunner:
                 break
             if not self.options.partial_rollout:
                 reset(sample)
+            elif self._holds > holds:
+                self._resume(sample)
+            attempts += self._holds == holds  # what `hold` cut off is no failed attempt
         self._suspend(sample)
         return [sample]
 
@@ -128,15 +138,19 @@ class SampleRunner:
             seed = request_seed(options.rollout_seed, options.name, sample.index, len(input_ids))
             sampling = replace(sampling, sampling_seed=seed)
         async with self._slots:
+            await self._open.wait()
             if self.stopping:
                 return Generation([], [], "abort", "")
             # A server may still know the name of an attempt that was dropped, so no two attempts share one.
             number = next(REQUEST_NUMBERS)
             self._in_flight[number] = rid = f"{options.name}-{sample.index}-{number}"
+            self._idle.clear()
             try:
                 generation = await self.client.generate(list(input_ids), sampling, rid)
             finally:
                 del self._in_flight[number]
+                if not self._in_flight:
+                    self._idle.set()
         self.generated_tokens += len(generation.output_ids)
         _check(sample, generation, sampling.max_new_tokens)
         return generation
@@ -160,6 +174,30 @@ class SampleRunner:
     async def stop(self) -> None:
         """Start no further request and abort those in flight; the `run` calls then return soon."""
         self.stopping = True
+        self._open.set()
+        await self._abort()
+
+    async def hold(self) -> None:
+        """Send no request until `release`, and wait until none is in flight.
+
+        With ``--partial-rollout`` those in flight are cut off and go on after `release` from what they have; without it
+        they are waited for, so that nothing is generated twice.
+        """
+        self._open.clear()
+        self._holds += 1
+        while self._in_flight:
+            if not self.options.partial_rollout:
+                await self._idle.wait()
+                continue
+            await self._abort()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), ABORT_AGAIN_SECONDS)
+
+    def release(self) -> None:
+        """End what `hold` began."""
+        self._open.set()
+
+    async def _abort(self) -> None:
         await asyncio.gather(*(self.client.abort(rid) for rid in list(self._in_flight.values())))
 
     def budget(self, sample: Sample) -> int:
@@ -183,7 +221,7 @@ class SampleRunner:
             )
 
     def _resume(self, sample: Sample) -> None:
-        """Before a sample goes on with what an earlier round left of it."""
+        """Before a sample goes on with what earlier weights left of it."""
         if self.options.mask_offpolicy_in_partial_rollout and sample.response_length:
             sample.loss_mask = [0] * sample.response_length
 

@@ -150,13 +150,19 @@ class SGLangClient:
         self._left.discard(url)
 
     async def abort(self, rid: str) -> None:
-        """Cancel the request `rid`; its `generate` returns what came so far. Unknown names are ignored."""
+        """Cancel the request `rid`; its `generate` returns what came so far. Unknown names are ignored.
+
+        So is an engine that does not answer: its requests fail by themselves.
+        """
         if rid in self._sent:
             url, name = self._sent[rid]
             # Only a router knows where it sent a request, and an engine ignores a name that it does not know.
             urls = [url] if self.router is None else self.urls
             posts = (request_json(self.session, "POST", f"{one}/abort_request", {"rid": name}) for one in urls)
-            await asyncio.gather(*posts)
+            answers = await asyncio.gather(*posts, return_exceptions=True)
+            failed = [one for one in answers if isinstance(one, BaseException) and not isinstance(one, RequestError)]
+            if failed:
+                raise failed[0]
         elif rid in self._waiting:  # for a free slot, or before it is sent again: then it is not sent at all
             self._cancelled.add(rid)
 

@@ -78,7 +78,6 @@ class RolloutFlags:
         "slime.rollout.generate.generate_rollout",
         "一轮采样的函数",
         "import path of the function that generates one round",
-        not_yet=("slime.rollout.fully_async_rollout.generate_rollout_fully_async",),
     )
     custom_generate_function_path: str | None = flag(
         None,
@@ -106,6 +105,14 @@ class RolloutFlags:
     )
     mask_offpolicy_in_partial_rollout: bool = flag(
         False, "续写时把旧前缀移出损失", "leave the old prefix of a continued response out of the loss"
+    )
+    max_weight_staleness: int | None = flag(
+        None,
+        "全异步：样本最旧的 token 至多落后训练端几次权重更新；不给则不限",
+        "fully async: updates that the weights behind a sample's oldest token may lie behind training; without it, any "
+        "number",
+        minimum=0,
+        source="own",
     )
     rollout_sample_hook_path: tuple[str, ...] | None = flag(
         None, "评分前处理每个样本的函数", "import paths of functions that see each sample before its reward"

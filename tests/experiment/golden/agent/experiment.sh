@@ -3,7 +3,6 @@
 # GLM-4.7-Flash | separate | async | fp8 | tis
 # Ray GPUs: 24. Whether the model fits depends on the GPU and on the length of responses; nothing here has measured it.
 # planned: Model: GLM-4.7-Flash writes --recipe glm-4.7-flash, --moe-token-dispatcher-type, --moe-enable-deepep and 7 more flags that the runtime does not run yet; the launcher refuses this shell by name.
-# planned: Schedule: Fully async writes --rollout-function-path slime.rollout.fully_async_rollout.generate_rollout_fully_async, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: straw durable queue: on writes --rollout-data-transport straw, --rollout-data-dir, --rollout-queue-run-id and 2 more flags that the runtime does not run yet; the launcher refuses this shell by name.
 # planned: CPU Adam: on writes --optimizer-cpu-offload, --overlap-cpu-optimizer-d2h-h2d, --use-precision-aware-optimizer, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Training → rollout precision: BF16 → FP8 writes --sglang-moe-a2a-backend, --sglang-deepep-mode, which the runtime does not run yet; the launcher refuses this shell by name.
