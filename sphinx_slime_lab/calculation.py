@@ -4,8 +4,10 @@
     1.02 ** 1000; .3g                          plain arithmetic
     bubble(fact("glm-4.7.parallel.pp"), 16); .1%
     bench("tiny-h200", "runs.first.median.mean gap"); .4f    a measurement in ``bench/results``
+    bench_max("layouts-h200", "family=glm4", "gradient"); .0e    the largest among some entries of a list
 
-Only numbers, texts, ``+ - * / // **``, formulas, ``fact`` and ``bench`` exist: a page can compute and do nothing else.
+Only numbers, texts, ``+ - * / // **``, formulas, ``fact``, ``bench`` and ``bench_max`` exist: a page can compute and
+do nothing else.
 """
 
 from __future__ import annotations
@@ -71,13 +73,36 @@ def calculate(sources: Sources, text: str) -> str:
         raise CalculationError(str(error)) from error
 
 
-def measured(results: Path, name: str, path: str) -> Any:
-    """Return one number of ``bench/results/<name>.json`` by its dotted path. Raises ``CalculationError``."""
+def _results(results: Path, name: str) -> Any:
     file = results / f"{name}.json"
     if not file.is_file():
         found = sorted(one.stem for one in results.glob("*.json"))
         raise CalculationError(f"there is no measurement {name!r}; write {nearest(name, found) or ', '.join(found)}")
-    value: Any = json.loads(file.read_text(encoding="utf-8"))
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def largest(results: Path, name: str, which: str, key: str) -> Any:
+    """Return the largest ``key`` of the entries of a list in which ``which`` holds.
+
+    ``family=glm4`` chooses in a file that is a list, ``runs.algorithm=sft`` in its list ``runs``. Raises
+    ``CalculationError`` when there are none.
+    """
+    path, _, wanted = which.partition("=")
+    *above, field = path.split(".")
+    entries = measured(results, name, ".".join(above)) if above else _results(results, name)
+    found = (
+        [one[key] for one in entries if str(one.get(field)) == wanted and key in one]
+        if isinstance(entries, list)
+        else []
+    )
+    if not found:
+        raise CalculationError(f"{name}.json has no list with an entry of {which!r} and {key!r}")
+    return max(found)
+
+
+def measured(results: Path, name: str, path: str) -> Any:
+    """Return one number of ``bench/results/<name>.json`` by its dotted path. Raises ``CalculationError``."""
+    value = _results(results, name)
     for key in path.split("."):
         known = {str(at): one for at, one in enumerate(value)} if isinstance(value, list) else value
         if not isinstance(known, dict) or key not in known:
@@ -109,6 +134,8 @@ def _called(sources: Sources, name: str, arguments: list[Any]) -> Any:
         return look_up(sources.facts, *arguments)
     if name == "bench":
         return measured(sources.results, *arguments)
+    if name == "bench_max":
+        return largest(sources.results, *arguments)
     known = names()
     if name not in known:
         close = nearest(name, known)

@@ -16,6 +16,7 @@
     {slime:status} --flag --flag    what of these flags the runtime runs today
     {slime:figure} bubble           a drawing of formulas with the table of its numbers
     {slime:budgets}                 the fullest rank of each phase, for every recipe
+    {slime:cost} glm-4.7            GPUs, memory, checkpoint and samples of one recipe in one table
     {slime:api} slime.rollout.filters.DynamicFilterOutput    classes and functions to import, from their source
     {slime:data}                    the same data as JSON files next to the pages
 
@@ -28,6 +29,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from sphinx_slime_lab.reference.api import ApiDirective
 from sphinx_slime_lab.reference.choices import ChoicesDirective
+from sphinx_slime_lab.reference.cost import CostDirective
 from sphinx_slime_lab.reference.data import DataDirective
 from sphinx_slime_lab.reference.flags import FlagsDirective
 from sphinx_slime_lab.reference.guides import BudgetsDirective, FigureDirective, StatusDirective
@@ -63,6 +65,7 @@ DIRECTIVES: dict[str, type[SphinxDirective]] = {
     "status": StatusDirective,
     "figure": FigureDirective,
     "budgets": BudgetsDirective,
+    "cost": CostDirective,
     "api": ApiDirective,
     "data": DataDirective,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import statistics
 from pathlib import Path
@@ -126,6 +127,14 @@ def test_calculations_know_formulas_facts_and_arithmetic() -> None:
     assert calculate(SOURCES, 'fact("glm-5.3.layers") * 1000; ,') == "78\u202f000"
     assert calculate(SOURCES, "1.01 ** 1000; .3g") == "2.1e+04"
     assert calculate(SOURCES, 'bench("laptop", "runs.0.seed") + 1') == "1"
+    runs = json.loads((SOURCES.results / "laptop.json").read_text(encoding="utf-8"))["runs"]
+    after = next(one["after"] for one in runs if one["seed"] == 2)
+    assert calculate(SOURCES, 'bench_max("laptop", "runs.seed=2", "after"); .3f') == f"{after:.3f}"
+    layouts = json.loads((SOURCES.results / "layouts-h200.json").read_text(encoding="utf-8"))
+    most = max(one["gradient"] for one in layouts if one["family"] == "glm4")
+    assert calculate(SOURCES, 'bench_max("layouts-h200", "family=glm4", "gradient"); .3e') == f"{most:.3e}".replace(
+        "-", "\u2212"
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,6 +150,8 @@ def test_calculations_know_formulas_facts_and_arithmetic() -> None:
         ("print(1)", "there is no formula"),
         ('bench("tiny-h20", "date")', "write tiny-h200"),
         ('bench("tiny-h200", "runs.firs.median")', "did you mean first?"),
+        ('bench_max("layouts-h200", "family=glm5", "gradient")', "no list with an entry of 'family=glm5'"),
+        ('bench_max("laptop", "family=glm4", "gradient")', "no list with an entry"),
     ],
 )
 def test_wrong_calculations_are_explained(text: str, says: str) -> None:
