@@ -88,3 +88,57 @@ def test_both_languages_have_the_same_formulas(page: Path) -> None:
         inline.append(sorted(re.findall(r"\$([^$\n]+)\$", rest)))
     assert displayed[0] == displayed[1]
     assert inline[0] == inline[1]
+
+
+# One spelling for each term: what is looked for outside of code, and what stands there instead.
+SPELLINGS = {
+    "en": {
+        r"\b(?:de|re|un)?(?:quant|util|synchron|normal|initial|parallel|custom|serial|summar|minim|maxim|organ|real|recogn)"
+        r"iz(?:e|es|ed|er|ing|ation|ations)\b": "the same with s",
+        r"\b(?:behavior|color|neighbor|favor)s?\b": "behaviour, colour, neighbour, favour",
+        r"\b(?:log probabilit\w+|logprobs?)\b": "log-probability, log-prob",
+        r"\b(?:roll-?outs? out|roll-out|check point)s?\b": "rollout, checkpoint",
+        r"\bspeculative sampling\b": "speculative decoding",
+    },
+    "zh": {
+        "检查点": "checkpoint",
+        "词元": "token",
+        "(?:投机|推测)解码": "投机采样",
+        "推理端": "采样端",
+        "训推不一致": "训推差异",
+        "完全异步": "全异步",
+        "空泡": "气泡",
+        "日志概率": "对数概率",
+        "(?i)(?<![A-Za-z])tokenizer": "分词器",
+        "(?i)chat template": "对话模板",
+        "(?<![A-Za-z])hook(?![A-Za-z])": "钩子",
+    },
+}
+
+
+@pytest.mark.parametrize("language", SPELLINGS)
+def test_a_term_has_one_spelling(language: str) -> None:
+    found = [
+        f"{path.relative_to(DOCS)}: {match[0]!r}, write {right}"
+        for path in sorted((DOCS / language).rglob("*.md"))
+        for line in _lines(path)
+        if not re.fullmatch(r"\([\w-]+\)=", line)
+        for wrong, right in SPELLINGS[language].items()
+        for match in re.finditer(wrong, line)
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(("language", "column"), [("en", 0), ("zh", 1)])
+def test_every_term_of_the_glossary_is_used(language: str, column: int) -> None:
+    """On a page of its language; what stands between brackets is an abbreviation or another word for it."""
+    rows = re.findall(r"^\| (\[.*?)\s\| (.*?)\s\|", (DOCS / language / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    assert len(rows) > 25
+    cells = [row[column] for row in rows]
+    terms = [term for cell in cells for term in re.findall(r"\[([^]]+)\]\{#", cell) or re.split("[、，]", cell)]
+    text = "\n".join(
+        path.read_text("utf-8").lower() for path in (DOCS / language).rglob("*.md") if path.name != "glossary.md"
+    )
+    stems = {term: re.sub(r"y?$", "", re.sub(r"\s*[（(].*", "", term).strip().lower()) for term in terms}
+    unused = [term for term, stem in stems.items() if stem not in text and stem != "—"]
+    assert not unused
