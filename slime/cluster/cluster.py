@@ -114,7 +114,9 @@ class Cluster:
 
     @property
     def start_round(self) -> int:
-        """The first round to run: the one after the checkpoint that was resumed, else 0."""
+        """The first round to run: --start-rollout-id, else the one after the checkpoint that was resumed, else 0."""
+        if self.config.start_rollout_id is not None:
+            return self.config.start_rollout_id
         return 0 if self.loaded.step is None else self.loaded.step + 1
 
     def _options(self, bundle: int, share: float) -> dict[str, Any]:

@@ -85,10 +85,6 @@ MEGATRON_FIELDS: Mapping[str, tuple[str, ...]] = {
     "--adam-beta2": (f"{_O}.adam_beta2",),
     "--adam-eps": (f"{_O}.adam_eps",),
     "--clip-grad": (f"{_O}.clip_grad",),
-    "--optimizer-cpu-offload": (f"{_O}.optimizer_cpu_offload",),
-    "--optimizer-offload-fraction": (f"{_O}.optimizer_offload_fraction",),
-    "--overlap-cpu-optimizer-d2h-h2d": (f"{_O}.overlap_cpu_optimizer_d2h_h2d",),
-    "--use-precision-aware-optimizer": (f"{_O}.use_precision_aware_optimizer",),
     "--main-grads-dtype": (f"{_O}.main_grads_dtype",),
     "--main-params-dtype": (f"{_O}.main_params_dtype",),
     "--exp-avg-dtype": (f"{_O}.exp_avg_dtype",),
@@ -109,6 +105,8 @@ MEGATRON_FIELDS: Mapping[str, tuple[str, ...]] = {
 NO_MEGATRON_FIELD = frozenset({
     "--global-batch-size", "--micro-batch-size", "--seed", "--ckpt-step", "--async-save", "--no-save-optim",
     "--no-load-optim", "--no-load-rng", "--finetune", "--tensorboard-dir", "--distributed-timeout-minutes",
+    "--optimizer-cpu-offload", "--optimizer-offload-fraction", "--overlap-cpu-optimizer-d2h-h2d",
+    "--use-precision-aware-optimizer", "--fp8-format", "--fp8-recipe", "--first-last-layers-bf16",
 })  # fmt: skip
 
 

@@ -11,14 +11,13 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from megatron.core.packed_seq_params import PackedSeqParams
 from megatron.core.transformer.module import MegatronModule
 from megatron.core.transformer.transformer_config import TransformerConfig
 from torch import Tensor
 from torch.nn import functional
 
-from slime.megatron.context_parallel import gather_rows
+from slime.megatron.context_parallel import Run, Stream, gather_rows
 
 try:
     from torch.nn.attention.varlen import varlen_attn
@@ -72,11 +71,10 @@ class PackedAttention(MegatronModule):
         if packed_seq_params is None:
             raise ValueError("the model takes packed sequences; give it the batch's packed_seq_params.")
         if self.config.context_parallel_size > 1:
-            lengths = sequence_lengths(packed_seq_params)
-            whole = gather_rows(torch.stack(_equal_channels(key, value), dim=1), lengths, self._cp_group)
-            return attend_chunks(query, whole[:, 0], whole[:, 1], lengths, self.scale, self._cp_group)[
-                ..., : value.shape[-1]
-            ]
+            stream = stream_of(packed_seq_params)
+            whole = gather_rows(torch.stack(_equal_channels(key, value), dim=1), stream, self._cp_group)
+            runs = stream.runs(self._cp_group.rank(), self._cp_group.size())
+            return attend_runs(query, whole[:, 0], whole[:, 1], runs, self.scale)[..., : value.shape[-1]]
         if varlen_attn is not None and query.is_cuda and query.dtype in KERNEL_DTYPES:
             return _flash(query, key, value, packed_seq_params, self.scale)
         return attend(query, key, value, sequence_lengths(packed_seq_params), self.scale)
@@ -90,6 +88,11 @@ def sequence_lengths(packed: PackedSeqParams) -> list[int]:
         known = [end - start for start, end in pairwise(ends)]
         packed.lengths = known
     return known
+
+
+def stream_of(packed: PackedSeqParams) -> Stream:
+    """The sequences, and how context-parallel ranks share them."""
+    return Stream(tuple(sequence_lengths(packed)), getattr(packed, "contiguous", False))
 
 
 def _flash(query: Tensor, key: Tensor, value: Tensor, packed: PackedSeqParams, scale: float) -> Tensor:
@@ -136,22 +139,13 @@ def attend(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int], sc
     return torch.cat([piece for piece in pieces if piece is not None])[..., :channels]
 
 
-def attend_chunks(
-    query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int], scale: float, group: Any
-) -> Tensor:
-    """Causal attention of this rank's queries [T / size, ...] to the keys and values [T, ...] of whole sequences."""
+def attend_runs(query: Tensor, key: Tensor, value: Tensor, runs: Sequence[Run], scale: float) -> Tensor:
+    """Causal attention of this rank's queries [T / size, ...], which are `runs`, to keys and values [T, ...] of all."""
     key, value = _shared_heads(query, key, value)
     channels = value.shape[-1]
     query, key, value = _equal_channels(query, key, value)
-    rank, size = dist.get_rank(group), dist.get_world_size(group)
-    pieces: list[Tensor] = []
-    start = 0
-    for part, length in zip(query.split([length // size for length in lengths]), lengths, strict=True):
-        width = length // (2 * size)
-        for chunk, number in zip(part.split(width), (rank, 2 * size - 1 - rank), strict=True):
-            past = slice(start, start + (number + 1) * width)
-            pieces.append(_attend_past(chunk, key[past], value[past], scale))
-        start += length
+    parts = query.split([run.count for run in runs])
+    pieces = [_attend_past(part, key[run.past], value[run.past], scale) for part, run in zip(parts, runs, strict=True)]
     return torch.cat(pieces)[..., :channels]
 
 

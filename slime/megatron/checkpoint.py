@@ -68,6 +68,7 @@ def save_checkpoint(
     state: TrainState,
     data_cursor: Mapping[str, Any] | None = None,
     writer: CheckpointWriter | None = None,
+    optimizer: bool = True,
 ) -> Path:
     """Write the checkpoint of `step`; every rank calls it. Earlier ones stay as they are.
 
@@ -75,22 +76,25 @@ def save_checkpoint(
         root: folder shared by all ranks.
         data_cursor: JSON values, returned by `load_checkpoint`.
         writer: says when; None = now.
+        optimizer: with the optimizer's state and the schedule's.
 
     Raises:
         CheckpointError: `data_cursor` is not JSON, or the folder cannot be written.
     """
     content: dict[str, Any] = {"model": model.sharded_state_dict()}
     # Rounds that train the critic alone may be saved before the policy's optimizer has a state.
-    stepped = has_stepped(state.optimizer)
+    stepped = optimizer and has_stepped(state.optimizer)
     if stepped:
         content["optimizer"] = state_to_save(state.optimizer, content["model"])
-    content["opt_param_scheduler"] = state.scheduler.state_dict()
+    if optimizer:
+        content["opt_param_scheduler"] = state.scheduler.state_dict()
     content["iteration"] = step
     content["rng_state"] = checkpoint_random.states_to_save()
     description = {
         "step": step,
         "data_cursor": dict(data_cursor or {}),
         "optimizer": stepped,
+        "no_save_optim": not optimizer,
         "distributed_optimizer": state.optimizer.config.use_distributed_optimizer,
     }
     draft = Draft(root, step_folder(root, step).name, str(step), content, _described(description))
@@ -139,49 +143,77 @@ def _layout() -> dict[str, int]:
     }
 
 
-def load_checkpoint(root: Path, model: GPTModel, state: TrainState | None, step: int | None = None) -> LoadedState:
+def load_checkpoint(
+    root: Path,
+    model: GPTModel,
+    state: TrainState | None,
+    step: int | None = None,
+    optimizer: bool = True,
+    random_state: bool = True,
+) -> LoadedState:
     """Read the checkpoint that the tracker of `root` names; every rank calls it.
 
     Args:
         step: read the checkpoint of this step instead of the latest.
         state: None loads the weights alone, also from a full checkpoint. ``release`` has nothing more.
+        optimizer: with the optimizer's state and the schedule's; otherwise both begin anew.
+        random_state: continue the random states; otherwise they stay as the seed made them.
 
     Raises:
-        CheckpointError: no tracker, a missing or damaged folder, tensors that are missing or do not fit the model, or
-            content that could run code when it is unpickled.
+        CheckpointError: no tracker, a missing or damaged folder, tensors that are missing or do not fit the model, an
+            optimizer's state that is not there or another optimizer's, or content that could run code when it is
+            unpickled.
     """
     folder = checkpoint_folder(root, step)
-    index = read_index(folder)  # torch reads it again, with the power to run code
-    if model.config.mtp_num_layers and not any(name.startswith("mtp.") for name in index.state_dict_metadata):
-        raise CheckpointError(
-            f"{folder} has no MTP layers, and --mtp-num-layers is {model.config.mtp_num_layers}; convert it again with "
-            "`slime convert hf-to-megatron --mtp-num-layers`."
-        )
+    _check_index(folder, model)
     described = read_description(folder)
     if "step" not in described:
         state = None
     content: dict[str, Any] = {"model": model.sharded_state_dict()}
     same_layout = (described.get("world_size"), described.get("layout")) == (dist.get_world_size(), _layout())
-    stepped = bool(described.get("optimizer", True))
+    stepped = optimizer and bool(described.get("optimizer", True))
     if state is not None:
-        if stepped:
+        if optimizer:
             _check_same_optimizer(folder, described, state)
+        if stepped:
             content["optimizer"] = state_to_load(state.optimizer, content["model"])
-        content["rng_state"] = checkpoint_random.states_to_load(int(described["world_size"]), same_layout)
+        if random_state:
+            content["rng_state"] = checkpoint_random.states_to_load(int(described["world_size"]), same_layout)
     loaded = _read_sharded(folder, content)
     model.load_state_dict(loaded["model"])
     if state is None:
         return LoadedState(source=folder)
     if stepped:
         load_state(state.optimizer, loaded["optimizer"])
-    state.scheduler.num_steps = 0  # load_state_dict adds to it
-    state.scheduler.load_state_dict(loaded["opt_param_scheduler"])
-    checkpoint_random.restore(loaded["rng_state"])
-    return LoadedState(folder, int(described["step"]), dict(described["data_cursor"]), same_layout)
+    else:
+        state.optimizer.reload_model_params()  # its float32 weights
+    if optimizer:
+        state.scheduler.num_steps = 0  # load_state_dict adds to it
+        state.scheduler.load_state_dict(loaded["opt_param_scheduler"])
+    if random_state:
+        checkpoint_random.restore(loaded["rng_state"])
+    return LoadedState(folder, int(described["step"]), dict(described["data_cursor"]), random_state and same_layout)
+
+
+def _check_index(folder: Path, model: GPTModel) -> None:
+    """torch reads the index again, with the power to run code."""
+    index = read_index(folder)
+    if model.config.mtp_num_layers and not any(name.startswith("mtp.") for name in index.state_dict_metadata):
+        raise CheckpointError(
+            f"{folder} has no MTP layers, and --mtp-num-layers is {model.config.mtp_num_layers}; convert it again with "
+            "`slime convert hf-to-megatron --mtp-num-layers`."
+        )
 
 
 def _check_same_optimizer(folder: Path, described: Mapping[str, Any], state: TrainState) -> None:
-    """Megatron gives the moments of its two optimizers different names in a checkpoint."""
+    """It is there; and Megatron gives the moments of its two optimizers different names in a checkpoint."""
+    if described.get("no_save_optim", False):
+        raise CheckpointError(
+            f"{folder} was saved with --no-save-optim, so it has no state of an optimizer: give --no-load-optim to go "
+            "on with a new one, or --finetune to start at round 0 with these weights."
+        )
+    if not described.get("optimizer", True):
+        return
     saved = bool(described.get("distributed_optimizer", False))
     if saved != state.optimizer.config.use_distributed_optimizer:
         flag = "--use-distributed-optimizer"

@@ -1,12 +1,17 @@
 """Context parallelism of packed sequences: which tokens a rank has, and how ranks see each other's.
 
-Each sequence, padded to a multiple of twice the number of ranks, is cut into that many chunks; rank r has chunk r and
-the r-th from the end ("zigzag"), so that all ranks have the same share of a causal score matrix.
+Zigzag: each sequence, padded to a multiple of twice the number of ranks, is cut into that many chunks; rank r has chunk
+r and the r-th from the end, so that all ranks have the same share of a causal score matrix.
+
+Contiguous (--allgather-cp): the whole row is cut once, and rank r has the r-th part of it. Sequences need no padding of
+their own and stay in few pieces. Ranks have the same work where a query looks at a fixed number of keys, as in sparse
+attention; in full attention the last rank has most of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,33 +19,85 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-def zigzag(length: int, rank: int, size: int) -> Tensor:
-    """int64 [length / size]: positions of one sequence that `rank` of `size` has, in its order."""
-    if size == 1:
-        return torch.arange(length)
-    chunks = torch.arange(length).chunk(2 * size)
-    return torch.cat([chunks[rank], chunks[2 * size - 1 - rank]])
+@dataclass(frozen=True)
+class Run:
+    """Successive tokens of one sequence, on one rank.
+
+    Attributes:
+        begin, length: the whole sequence's first row in the stream, and its tokens.
+        first, count: position in the sequence at which the run begins, and its tokens.
+    """
+
+    begin: int
+    length: int
+    first: int
+    count: int
+
+    @property
+    def whole(self) -> slice:
+        """Rows of the whole sequence in the stream."""
+        return slice(self.begin, self.begin + self.length)
+
+    @property
+    def past(self) -> slice:
+        """Rows of the stream that the last token of the run may look at."""
+        return slice(self.begin, self.begin + self.first + self.count)
+
+    def positions(self, device: torch.device) -> Tensor:
+        """int64 [count]: of its tokens in the sequence."""
+        return torch.arange(self.first, self.first + self.count, device=device)
 
 
-def local_rows(lengths: Sequence[int], rank: int, size: int) -> Tensor:
-    """int64: rows of the whole packed stream that `rank` has, in its order."""
-    parts, start = [], 0
-    for length in lengths:
-        parts.append(start + zigzag(length, rank, size))
-        start += length
-    return torch.cat(parts)
+@dataclass(frozen=True)
+class Stream:
+    """Sequences behind each other, and how context-parallel ranks share their tokens.
+
+    Attributes:
+        lengths: of the sequences, padding included.
+        contiguous: the second of the two ways above.
+    """
+
+    lengths: tuple[int, ...]
+    contiguous: bool = False
+
+    def runs(self, rank: int, size: int) -> list[Run]:
+        """What `rank` of `size` has, in its order."""
+        found, begin = [], 0
+        for length in self.lengths:
+            found += [
+                Run(begin, length, first, last - first) for first, last in self._pieces(begin, length, rank, size)
+            ]
+            begin += length
+        return found
+
+    def rows(self, rank: int, size: int) -> Tensor:
+        """int64: the same as rows of the stream."""
+        return torch.cat([torch.arange(run.begin + run.first, run.past.stop) for run in self.runs(rank, size)])
+
+    def _pieces(self, begin: int, length: int, rank: int, size: int) -> Iterator[tuple[int, int]]:
+        if size == 1:
+            yield 0, length
+        elif self.contiguous:
+            part = sum(self.lengths) // size
+            first, last = max(rank * part - begin, 0), min((rank + 1) * part - begin, length)
+            if first < last:
+                yield first, last
+        else:
+            width = length // (2 * size)
+            for chunk in (rank, 2 * size - 1 - rank):
+                yield chunk * width, (chunk + 1) * width
 
 
 class _Gather(torch.autograd.Function):
     """The whole packed stream from every rank's part. The gradient of a part adds up over the ranks that used it."""
 
     @staticmethod
-    def forward(ctx: Any, part: Tensor, lengths: Sequence[int], group: Any) -> Tensor:
+    def forward(ctx: Any, part: Tensor, stream: Stream, group: Any) -> Tensor:
         """[T, ...] from this rank's [T / size, ...]."""
         size = dist.get_world_size(group)
         parts = [torch.empty_like(part) for _ in range(size)]
         dist.all_gather(parts, part.contiguous(), group=group)
-        rows = [local_rows(lengths, rank, size).to(part.device) for rank in range(size)]
+        rows = [stream.rows(rank, size).to(part.device) for rank in range(size)]
         ctx.group, ctx.rows = group, rows[dist.get_rank(group)]
         whole = torch.empty(size * len(part), *part.shape[1:], dtype=part.dtype, device=part.device)
         for own, values in zip(rows, parts, strict=True):
@@ -55,24 +112,20 @@ class _Gather(torch.autograd.Function):
         return total[ctx.rows], None, None
 
 
-def gather_rows(part: Tensor, lengths: Sequence[int], group: Any) -> Tensor:
-    """[T, ...] in the order of the stream from this rank's [T / size, ...].
-
-    Args:
-        lengths: of the whole sequences.
-    """
+def gather_rows(part: Tensor, stream: Stream, group: Any) -> Tensor:
+    """[T, ...] in the order of the stream from this rank's [T / size, ...]."""
     if dist.get_world_size(group) == 1:
         return part
-    whole: Tensor = _Gather.apply(part, lengths, group)
+    whole: Tensor = _Gather.apply(part, stream, group)
     return whole
 
 
-def own_rows(whole: Tensor, lengths: Sequence[int], group: Any) -> Tensor:
+def own_rows(whole: Tensor, stream: Stream, group: Any) -> Tensor:
     """This rank's part of [T, ...]; inverse of `gather_rows`."""
     size = dist.get_world_size(group)
     if size == 1:
         return whole
-    return whole[local_rows(lengths, dist.get_rank(group), size).to(whole.device)]
+    return whole[stream.rows(dist.get_rank(group), size).to(whole.device)]
 
 
 class _Sum(torch.autograd.Function):

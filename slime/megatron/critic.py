@@ -66,16 +66,24 @@ class Critic:
         if step is not None and save is not None:
             self._replace_head()
             self._build_optimizer()
-            return load_checkpoint(save / FOLDER, self._model, self._state, step=step).source
+            return load_checkpoint(
+                save / FOLDER,
+                self._model,
+                self._state,
+                step,
+                optimizer=not self.config.no_load_optim,
+                random_state=not self.config.no_load_rng,
+            ).source
         source = Path(self.config.critic_load or self.config.ref_load or "")
+        start = None if self.config.critic_load else self.config.ref_ckpt_step
         if (source / "config.json").is_file():
             load_hf_weights(self._model, self.model_config, source)
             self._replace_head()
-        elif _has_value_head(source):
+        elif _has_value_head(source, start):
             self._replace_head()
-            load_checkpoint(source, self._model, None)
+            load_checkpoint(source, self._model, None, start)
         else:
-            load_checkpoint(source, self._model, None)
+            load_checkpoint(source, self._model, None, start)
             self._replace_head()
         self._build_optimizer()
         return source
@@ -106,12 +114,13 @@ class Critic:
 
     def save(self, folder: Path, step: int, writer: CheckpointWriter) -> Path:
         """Write a checkpoint below the run's folder for checkpoints; `load` finds it by its step."""
-        return save_checkpoint(folder / FOLDER, step, self._model, self._state, writer=writer)
+        optimizer = not self.config.no_save_optim
+        return save_checkpoint(folder / FOLDER, step, self._model, self._state, writer=writer, optimizer=optimizer)
 
 
-def _has_value_head(source: Path) -> bool:
+def _has_value_head(source: Path, step: int | None) -> bool:
     """Whether a Megatron checkpoint is a critic's: its output layer has one row."""
-    folder = checkpoint_folder(source)
+    folder = checkpoint_folder(source, step)
     found = load_tensors_metadata(str(folder)).get(HEAD_KEY)
     if found is None:
         raise CheckpointError(f"{folder} has no {HEAD_KEY}, so it is neither a policy's nor a critic's checkpoint.")

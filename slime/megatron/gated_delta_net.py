@@ -14,7 +14,7 @@ from megatron.core.ssm import gated_delta_net as megatron_module
 from torch import Tensor
 from torch.nn import functional
 
-from slime.megatron.attention import like_lengths, sequence_lengths
+from slime.megatron.attention import like_lengths, stream_of
 from slime.megatron.context_parallel import gather_rows, own_rows
 
 L2_EPSILON = 1e-6
@@ -38,9 +38,10 @@ class PackedGatedDeltaNet(megatron_module.GatedDeltaNet):
         if packed_seq_params is None:
             raise ValueError("the model takes packed sequences; give it the batch's packed_seq_params.")
         projected, _ = self.in_proj(hidden_states)  # [T, 1, all parts], whole sequence
-        lengths = sequence_lengths(packed_seq_params)
+        stream = stream_of(packed_seq_params)
+        lengths = stream.lengths
         # The state runs through the whole sequence: context-parallel ranks compute it all, and keep their own rows.
-        parts = self._parts(gather_rows(projected[:, 0], lengths, self.pg_collection.cp))
+        parts = self._parts(gather_rows(projected[:, 0], stream, self.pg_collection.cp))
         starts = torch.tensor([0, *lengths]).cumsum(0).tolist()
         pieces: list[Tensor | None] = [None] * len(lengths)
         for group in like_lengths(lengths):
@@ -53,7 +54,7 @@ class PackedGatedDeltaNet(megatron_module.GatedDeltaNet):
             for row, index in zip(out, group, strict=True):
                 pieces[index] = row[: lengths[index]]
         whole = torch.cat([piece for piece in pieces if piece is not None])
-        mixed = own_rows(whole, lengths, self.pg_collection.cp)
+        mixed = own_rows(whole, stream, self.pg_collection.cp)
         result: tuple[Tensor, Tensor | None] = self.out_proj(mixed[:, None])
         return result
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from megatron.core.models.common.embeddings import apply_rotary_pos_emb
 from megatron.core.packed_seq_params import PackedSeqParams
 from megatron.core.tensor_parallel.mappings import (
     copy_to_tensor_model_parallel_region,
@@ -19,6 +18,8 @@ from megatron.core.tensor_parallel.mappings import (
 )
 from megatron.core.transformer.multi_latent_attention import MLASelfAttention
 from torch import Tensor
+
+from slime.megatron.rotary import rotate
 
 
 class LatentAttention(MLASelfAttention):
@@ -73,12 +74,4 @@ class LatentAttention(MLASelfAttention):
         angles, scale = self.rotary_pos_emb(packed.max_seqlen_q, packed_seq=True), 1.0
         if self.config.rope_type == "yarn":
             angles, scale = angles
-        turned: Tensor = apply_rotary_pos_emb(
-            values,
-            angles,
-            config=self.config,
-            cu_seqlens=packed.cu_seqlens_q,
-            mscale=scale,
-            cp_group=self.pg_collection.cp,
-        )
-        return turned
+        return rotate(values, angles, packed, self.config, scale)

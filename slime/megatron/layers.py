@@ -6,7 +6,7 @@ from megatron.core.fusions.fused_bias_dropout import get_bias_dropout_add
 from megatron.core.ssm.gated_delta_net import GatedDeltaNetSubmodules
 from megatron.core.tensor_parallel.layers import ColumnParallelLinear, RowParallelLinear
 from megatron.core.transformer import multi_latent_attention
-from megatron.core.transformer.attention import SelfAttention, SelfAttentionSubmodules
+from megatron.core.transformer.attention import SelfAttentionSubmodules
 from megatron.core.transformer.enums import AttnMaskType
 from megatron.core.transformer.identity_op import IdentityOp
 from megatron.core.transformer.mlp import MLP, MLPSubmodules
@@ -30,6 +30,7 @@ from slime.megatron.latent_attention import LatentAttention
 from slime.megatron.mtp import PackedMTPLayer
 from slime.megatron.norms import LatentRMSNorm, RMSNorm, SandwichLayer, ZeroCentredRMSNorm
 from slime.megatron.parallel import LayoutError
+from slime.megatron.rotary import PackedSelfAttention
 from slime.megatron.sparse_attention import SparseAttention
 from slime.weights.dimensions import HFModelConfig
 from slime.weights.mtp import mtp_layer
@@ -102,7 +103,7 @@ def _attention(config: HFModelConfig, layer: int, layers: tuple[int, ...]) -> Mo
         return _latent_attention(config, layer, layers)
     head_norm = _norm(config) if config.qk_norm else IdentityOp
     return ModuleSpec(
-        module=SelfAttention,
+        module=PackedSelfAttention,
         params={"attn_mask_type": AttnMaskType.causal},
         submodules=SelfAttentionSubmodules(
             linear_qkv=ColumnParallelLinear,

@@ -57,6 +57,12 @@ def transformer_config(
         **(_linear(config.linear, config.layers) if config.linear else {}),
     }
     _check_sizes(config, parallel)
+    settings = _made(config, values)
+    settings.contiguous_context = parallel.contiguous_context  # no field of Megatron's; see `slime.megatron.ranks`
+    return settings
+
+
+def _made(config: HFModelConfig, values: dict[str, Any]) -> TransformerConfig:
     if config.latent is None:
         return TransformerConfig(**values)
     values |= _latent(config.latent, config.rope)

@@ -1,7 +1,7 @@
 """Sequences of different lengths behind each other in one row, as packed attention takes them.
 
 No token is padding, but for what parallelism asks: sequence parallelism cuts the row in equal parts, and context
-parallelism cuts each sequence in two parts a rank.
+parallelism cuts each sequence in two parts a rank, or the row in one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import torch
 from megatron.core.packed_seq_params import PackedSeqParams
 from torch import Tensor, nn
 
-from slime.megatron.context_parallel import local_rows
+from slime.megatron.context_parallel import Stream
+from slime.megatron.rotary import one_row
 
 PADDING_ID = 0
 """Token on unused positions; no sequence attends to it, and nothing is read from it."""
@@ -81,6 +82,7 @@ def pack(
     row_multiple: int = 1,
     context: tuple[int, int] = (0, 1),
     mtp: bool = False,
+    contiguous: bool = False,
 ) -> PackedBatch:
     """Pack prompts with their responses.
 
@@ -90,6 +92,7 @@ def pack(
         row_multiple: the row's width is filled up to a multiple of this, with a sequence of padding at its end.
         context: rank and size of context parallelism; each sequence is filled up to a multiple of twice the size.
         mtp: the model has an MTP layer, which needs the tokens ahead.
+        contiguous: each rank has one part of the row; then the row alone is filled up, to a multiple of the size.
 
     Raises:
         PackingError: no sequences, or a response as long as its sequence (its first token would have no logits).
@@ -104,8 +107,9 @@ def pack(
             )
     rank, size = context
     ids = [torch.as_tensor(sequence, dtype=torch.int64) for sequence in sequences]
-    lengths = [len(one) + -len(one) % (2 * size if size > 1 else 1) for one in ids]
-    surplus = -sum(lengths) % (row_multiple if size == 1 else 2 * size * row_multiple)
+    cuts = size if size == 1 or contiguous else 2 * size
+    lengths = [len(one) + (0 if contiguous else -len(one) % cuts) for one in ids]
+    surplus = -sum(lengths) % (cuts * row_multiple)
     if surplus:
         lengths.append(surplus)
     row = torch.full((sum(lengths),), PADDING_ID, dtype=torch.int64)
@@ -118,7 +122,8 @@ def pack(
     logit_rows = torch.cat(rows)
     targets = torch.cat([one[-n:] for one, n in zip(ids, response_lengths, strict=True)])
     ends = sequence_ends(lengths, device)
-    own = local_rows(lengths, rank, size)
+    ends.contiguous = contiguous
+    own = Stream(tuple(lengths), contiguous).rows(rank, size)
     if mtp:
         ends.ahead = _ahead(row, positions, logit_rows, targets, own).to(device)
     places = None
@@ -127,6 +132,8 @@ def pack(
         row, positions, local = row[own], positions[own], where[logit_rows]
         places = (local >= 0).nonzero()[:, 0]
         logit_rows, targets = local[places], targets[places]
+    ends.positions = positions.to(device)  # see `slime.megatron.rotary`
+    ends.cu_seqlens_q_padded = ends.cu_seqlens_kv_padded = one_row(len(row), device)
     return PackedBatch(
         tokens=row[None].to(device),
         positions=positions[None].to(device),

@@ -14,6 +14,7 @@ class ParallelSettings:
     """Sizes of the parallel groups, as the flags are named.
 
     Attributes:
+        contiguous_context: how the tokens of a row are shared, see `slime.megatron.context_parallel`.
         expert_tensor: None = as `tensor`.
         first_stage_layers, last_stage_layers: of an uneven pipeline; None = even.
         virtual: parts of the model on each rank of a pipeline, which a micro-batch goes round by round; None = one.
@@ -23,6 +24,7 @@ class ParallelSettings:
     tensor: int = 1
     pipeline: int = 1
     context: int = 1
+    contiguous_context: bool = False
     expert: int = 1
     expert_tensor: int | None = None
     sequence_parallel: bool = False

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from slime.algorithms.mismatch import MismatchOptions, mismatch_weights, normaliser
 from slime.algorithms.whitening import SumOverRanks
 from slime.config import Config
 from slime.data.train_batch import TrainBatch
+from slime.megatron.estimate import ForwardPasses
 from slime.megatron.objective import SequenceInputs
+from slime.weights.tracker import read_tracker
 
 REFERENCE, TEACHER = "ref", "teacher"
 """Names of the sets of weights that are swapped in."""
@@ -21,6 +24,24 @@ REFERENCE, TEACHER = "ref", "teacher"
 def reference_folder(root: Path, step: int) -> Path:
     """Where a run keeps the reference that belongs to its checkpoint of `step`, once it has followed the policy."""
     return root / "reference" / f"iter_{step:07d}"
+
+
+def reference_source(config: Config, resumed: Path | None) -> tuple[Path, int | None]:
+    """Where the reference is, and its step: --ref-load, or beside a checkpoint that was saved after it had followed.
+
+    Args:
+        resumed: --load of a run that goes on; None for one that begins.
+
+    Raises:
+        CheckpointError: the tracker of `resumed` is damaged.
+    """
+    step: int | str | None = config.ckpt_step
+    if resumed is not None and step is None:
+        step = read_tracker(resumed)
+    interval = config.ref_update_interval
+    if resumed is None or not isinstance(step, int) or interval is None or step + 1 < interval:
+        return Path(config.ref_load or ""), config.ref_ckpt_step
+    return reference_folder(resumed, step), None
 
 
 @dataclass(frozen=True)
@@ -88,3 +109,17 @@ def correction_means(
             )
         means.append(total / count)
     return means
+
+
+def sequence_inputs(
+    advantages: list[Tensor], passes: ForwardPasses, returns: list[Tensor] | None = None
+) -> list[SequenceInputs]:
+    """What the loss of each sequence takes besides its sample."""
+
+    def at(parts: list[Tensor] | None, i: int) -> Tensor | None:
+        return None if parts is None else parts[i]
+
+    return [
+        SequenceInputs(one, at(passes.old, i), at(passes.ref, i), at(passes.values, i), at(returns, i))
+        for i, one in enumerate(advantages)
+    ]

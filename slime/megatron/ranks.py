@@ -39,6 +39,7 @@ def pack_for(
         row_multiple=settings.tensor_model_parallel_size if settings.sequence_parallel else 1,
         context=(parallel_state.get_context_parallel_rank(), parallel_state.get_context_parallel_world_size()),
         mtp=settings.mtp_num_layers is not None,
+        contiguous=settings.contiguous_context,
     )
 
 

@@ -30,7 +30,8 @@ from torch import Tensor
 
 from slime.config import Config
 from slime.data.routes import RoutesError, RouteShape, route_shape
-from slime.megatron.context_parallel import gather_rows, own_rows
+from slime.megatron.attention import stream_of
+from slime.megatron.context_parallel import Stream, gather_rows, own_rows
 from slime.megatron.forward import Mark, Scorable
 from slime.megatron.packing import PackedBatch
 from slime.weights.dimensions import HFModelConfig
@@ -196,7 +197,7 @@ class RoutingReplay:
             known[start : start + len(routes)] = True
             start += length
         device = packed.tokens.device
-        rows = [_rows_of_rank(one, lengths).to(device) for one in (given, known)]
+        rows = [_rows_of_rank(one, stream_of(packed.sequences)).to(device) for one in (given, known)]
         packed.sequences.routes = BatchRoutes(*rows)
 
     def _gathered(self, packed: PackedBatch) -> Tensor:
@@ -211,7 +212,8 @@ class RoutingReplay:
             pieces = [torch.empty_like(part) for _ in range(dist.get_world_size(tensor))]
             dist.all_gather(pieces, part, group=tensor)
             part = torch.cat(pieces)
-        return gather_rows(part, lengths, parallel_state.get_context_parallel_group()).cpu().view(self._dtype)
+        stream = stream_of(packed.sequences)
+        return gather_rows(part, stream, parallel_state.get_context_parallel_group()).cpu().view(self._dtype)
 
 
 def routing_replay(config: Config, dimensions: HFModelConfig, model: torch.nn.Module) -> RoutingReplay:
@@ -238,9 +240,9 @@ def _take_routes(choice: _Choice, layer: TransformerLayer, arguments: Any, keywo
     choice.routes = getattr(keywords["packed_seq_params"], "routes", None) or BatchRoutes()
 
 
-def _rows_of_rank(whole: Tensor, lengths: Sequence[int]) -> Tensor:
+def _rows_of_rank(whole: Tensor, stream: Stream) -> Tensor:
     """The rows of a packed row that this rank's routers see: its part of the context, cut for sequence parallelism."""
-    part = own_rows(whole, lengths, parallel_state.get_context_parallel_group())
+    part = own_rows(whole, stream, parallel_state.get_context_parallel_group())
     # Experts over several tensor-parallel ranks always come with sequence parallelism.
     return part.chunk(parallel_state.get_tensor_model_parallel_world_size())[
         parallel_state.get_tensor_model_parallel_rank()

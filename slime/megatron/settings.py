@@ -43,6 +43,7 @@ def parallel_settings(config: Config, layers: int) -> ParallelSettings:
         tensor=config.tensor_model_parallel_size,
         pipeline=config.pipeline_model_parallel_size,
         context=config.context_parallel_size,
+        contiguous_context=config.allgather_cp,
         expert=config.expert_model_parallel_size,
         expert_tensor=config.expert_tensor_parallel_size,
         sequence_parallel=config.sequence_parallel and config.tensor_model_parallel_size > 1,
@@ -54,16 +55,29 @@ def parallel_settings(config: Config, layers: int) -> ParallelSettings:
 
 
 def optimizer_settings(config: Config) -> OptimizerSettings:
-    """--lr, --lr-warmup-iters, --weight-decay, --adam-*, --clip-grad, --use-distributed-optimizer."""
+    """Adam, the schedule of its rate and weight decay, and where its state lies. Steps are those of the whole run."""
+    decays = config.lr_decay_style != "constant"
+    steps = config.lr_decay_iters or config.train_iters
+    fraction, start = config.lr_warmup_fraction, config.start_weight_decay
     return OptimizerSettings(
         lr=config.lr,
-        lr_warmup_iters=config.lr_warmup_iters,
-        weight_decay=config.weight_decay,
+        min_lr=config.min_lr,
+        lr_warmup_iters=config.lr_warmup_iters if fraction is None else fraction * steps,
+        lr_warmup_init=config.lr_warmup_init,
+        lr_decay_iters=steps if decays else None,
+        lr_decay_style=config.lr_decay_style,
+        weight_decay=config.weight_decay if start is None else start,
+        end_weight_decay=config.end_weight_decay,
+        weight_decay_incr_iters=config.train_iters if config.weight_decay_incr_style != "constant" else 0,
+        weight_decay_incr_style=config.weight_decay_incr_style,
         adam_beta1=config.adam_beta1,
         adam_beta2=config.adam_beta2,
         adam_eps=config.adam_eps,
         clip_grad=config.clip_grad,
         use_distributed_optimizer=config.use_distributed_optimizer,
+        optimizer_cpu_offload=config.optimizer_cpu_offload,
+        optimizer_offload_fraction=config.optimizer_offload_fraction,
+        overlap_cpu_optimizer_d2h_h2d=config.overlap_cpu_optimizer_d2h_h2d,
     )
 
 

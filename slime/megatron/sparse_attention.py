@@ -6,11 +6,10 @@ kernel; that rotation is orthogonal, so that no score depends on it, and it is l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-from megatron.core.models.common.embeddings import RotaryEmbedding, apply_rotary_pos_emb
+from megatron.core.models.common.embeddings import RotaryEmbedding
 from megatron.core.packed_seq_params import PackedSeqParams
 from megatron.core.tensor_parallel.mappings import gather_from_sequence_parallel_region
 from megatron.core.transformer.module import MegatronModule
@@ -19,8 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from slime.megatron.attention import sequence_lengths
-from slime.megatron.context_parallel import gather_rows, zigzag
+from slime.megatron.attention import stream_of
+from slime.megatron.context_parallel import Run, gather_rows
+from slime.megatron.rotary import rotate
 
 QUERY_CHUNK = 1024
 """Queries that attend at a time: scores take memory for the chunk times the sequence, not for the sequence squared."""
@@ -52,7 +52,7 @@ class Indexer(nn.Module):
 
     @torch.no_grad()
     def forward(self, hidden: Tensor, latent: Tensor, packed: PackedSeqParams) -> list[Tensor]:
-        """For each sequence int64 [S, min(topk, S)]: positions of the keys chosen for each query.
+        """For each run of queries int64 [count, min(topk, length)]: positions of the keys chosen for each of them.
 
         Args:
             hidden: [T, hidden], the layer's normed input.
@@ -62,23 +62,22 @@ class Indexer(nn.Module):
         key = self.k_norm(self.linear_wk(hidden))[:, None]
         query, key = (self._rotated(part, packed) for part in (query, key))
         weights = self.linear_weights_proj(hidden).float() * (self.heads * self.head_dim) ** -0.5
-        lengths = sequence_lengths(packed)
-        own = [length // self._cp_group.size() for length in lengths]
-        keys = gather_rows(key[:, 0], lengths, self._cp_group).split(lengths)
-        pieces = zip(query.split(own), keys, weights.split(own), query_positions(lengths, self._cp_group), strict=True)
-        return [self._choose(*piece) for piece in pieces]
+        stream = stream_of(packed)
+        keys = gather_rows(key[:, 0], stream, self._cp_group)
+        runs = stream.runs(self._cp_group.rank(), self._cp_group.size())
+        counts = [run.count for run in runs]
+        pieces = zip(query.split(counts), weights.split(counts), runs, strict=True)
+        return [self._choose(*piece[:2], keys[piece[2].whole], piece[2]) for piece in pieces]
 
     def _rotated(self, values: Tensor, packed: PackedSeqParams) -> Tensor:
         """`values` with their last channels rotated; the rotating ones come last, see Layout.ROPE_LAST."""
         rope = self.config.qk_pos_emb_head_dim
         still, moving = values.split([self.head_dim - rope, rope], dim=-1)
         angles = self.rotary(packed.max_seqlen_q, packed_seq=True)
-        turned = apply_rotary_pos_emb(
-            moving, angles, config=self.config, cu_seqlens=packed.cu_seqlens_q, cp_group=self._cp_group
-        )
-        return torch.cat([still, turned], dim=-1)
+        return torch.cat([still, rotate(moving, angles, packed, self.config)], dim=-1)
 
-    def _choose(self, query: Tensor, key: Tensor, weights: Tensor, positions: Tensor) -> Tensor:
+    def _choose(self, query: Tensor, weights: Tensor, key: Tensor, run: Run) -> Tensor:
+        positions = run.positions(key.device)
         limit = min(self.config.dsa_indexer_topk, len(key))
         chosen = []
         for start in range(0, len(query), QUERY_CHUNK):
@@ -91,7 +90,7 @@ class Indexer(nn.Module):
 
 
 def choices(packed: PackedSeqParams) -> dict[int, list[Tensor]]:
-    """Choices by the layer that made them.
+    """Choices, for each run of this rank's queries, by the layer that made them.
 
     They belong to the micro-batch: when a layer is computed again in the backward pass, others have been computed
     since, of this micro-batch and of others.
@@ -102,14 +101,9 @@ def choices(packed: PackedSeqParams) -> dict[int, list[Tensor]]:
     return found
 
 
-def query_positions(lengths: Sequence[int], group: Any) -> list[Tensor]:
-    """For each sequence the positions of the queries that this context-parallel rank has."""
-    return [zigzag(length, group.rank(), group.size()) for length in lengths]
-
-
 def _future(positions: Tensor, key: Tensor) -> Tensor:
     """bool [queries, keys]: True where a key comes after the query."""
-    return torch.arange(len(key), device=key.device) > positions.to(key.device)[:, None]
+    return torch.arange(len(key), device=key.device) > positions[:, None]
 
 
 class SparseAttention(MegatronModule):
@@ -160,21 +154,18 @@ class SparseAttention(MegatronModule):
                 hidden = gather_from_sequence_parallel_region(hidden, group=self._tp_group)
                 latent = gather_from_sequence_parallel_region(latent, group=self._tp_group)
             choices(packed_seq_params)[self.source] = self.indexer(hidden, latent, packed_seq_params)
-        lengths = sequence_lengths(packed_seq_params)
-        own = [length // self._cp_group.size() for length in lengths]
-        key, value = (gather_rows(part, lengths, self._cp_group) for part in (key, value))
+        stream = stream_of(packed_seq_params)
+        key, value = (gather_rows(part, stream, self._cp_group) for part in (key, value))
+        runs = stream.runs(self._cp_group.rank(), self._cp_group.size())
         parts = zip(
-            query.split(own),
-            key.split(lengths),
-            value.split(lengths),
-            choices(packed_seq_params)[self.source],
-            query_positions(lengths, self._cp_group),
-            strict=True,
+            query.split([run.count for run in runs]), choices(packed_seq_params)[self.source], runs, strict=True
         )
-        return torch.cat([self._attend(*part) for part in parts])
+        return torch.cat(
+            [self._attend(part, key[run.whole], value[run.whole], chosen, run) for part, chosen, run in parts]
+        )
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, chosen: Tensor, positions: Tensor) -> Tensor:
-        chunks = []
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, chosen: Tensor, run: Run) -> Tensor:
+        chunks, positions = [], run.positions(key.device)
         for start in range(0, len(query), QUERY_CHUNK):
             rows = slice(start, start + QUERY_CHUNK)
             inputs = (query[rows], key, value, chosen[rows], positions[rows])

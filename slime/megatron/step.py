@@ -56,8 +56,8 @@ class StepRunner:
             batches: this rank's micro-batches, at least one.
 
         Returns:
-            The step's metrics over all ranks (loss, pg_loss, pg_clipfrac, ppo_kl, entropy_loss, grad_norm, lr ...), and
-            this rank's difference to the sampler.
+            The step's metrics over all ranks (loss, pg_loss, pg_clipfrac, ppo_kl, entropy_loss, grad_norm, lr,
+            weight_decay ...), and this rank's difference to the sampler.
 
         Raises:
             NonFiniteStepError: on every rank, when a sample of any rank or the gradient is not finite. Weights,
@@ -78,7 +78,8 @@ class StepRunner:
         self.optimizer.step()
         metrics, gap = self._gathered(results)
         rate = get_canonical_lr_for_logging(self.optimizer.param_groups)
-        return {**metrics, "grad_norm": norm, "lr": 0.0 if rate is None else float(rate)}, gap
+        applied = {"lr": 0.0 if rate is None else float(rate), "weight_decay": float(self.scheduler.get_wd())}
+        return {**metrics, "grad_norm": norm, **applied}, gap
 
     def _compute_gradients(self, batches: Sequence[MicroBatch]) -> list[MicroBatchResult]:
         self._clear_gradients()

@@ -31,7 +31,15 @@ from slime.megatron.model import build_model, load_hf_weights
 from slime.megatron.objective import LogProbGap, MicroBatch, SequenceInputs, evaluate_policy, make_micro_batch
 from slime.megatron.optimizer import build_optimizer, wrap_model
 from slime.megatron.packing import PackedBatch
-from slime.megatron.passes import REFERENCE, TEACHER, correction_means, needed_passes, reference_folder
+from slime.megatron.passes import (
+    REFERENCE,
+    TEACHER,
+    correction_means,
+    needed_passes,
+    reference_folder,
+    reference_source,
+    sequence_inputs,
+)
 from slime.megatron.postprocess import load_postprocess, rollout_data
 from slime.megatron.routing_replay import routing_replay
 from slime.megatron.settings import (
@@ -44,7 +52,8 @@ from slime.megatron.settings import (
 from slime.megatron.step import StepRunner
 from slime.megatron.weight_copies import WeightCopies
 from slime.weights.mtp import with_mtp
-from slime.weights.served import read_served_config
+from slime.weights.save_hf import save_hf
+from slime.weights.served import ServedCheckpoint, read_served_config
 from slime.weights.tracker import CheckpointError, read_tracker
 
 
@@ -119,50 +128,49 @@ class MegatronTrainer:
     def load(self) -> LoadedState:
         """Find the weights and load them: the policy's, and those of reference, teacher and critic where they are used.
 
-        The policy's are the latest checkpoint of --load, with optimizer, schedule and random state; else --ref-load,
-        Megatron's or Hugging Face's, weights alone. A --load folder that does not exist yet or holds no checkpoint is
-        normal on the first start of a run.
+        The policy's are the latest checkpoint of --load, or that of --ckpt-step, with optimizer, schedule and random
+        state; else --ref-load, Megatron's or Hugging Face's, weights alone. A --load folder that does not exist yet or
+        holds no checkpoint is normal on the first start of a run. --finetune takes the weights of --load alone.
 
         Raises:
             CheckpointError, HFCheckpointError, WeightNameError: there is nothing to load, or it cannot be loaded.
         """
+        config = self.config
         if self._needs.teacher:
-            self._load_weights(Path(self.config.opd_teacher_load or ""))
+            self._load_weights(Path(config.opd_teacher_load or ""), config.opd_teacher_ckpt_step)
             self._copies.keep(TEACHER)
-        load = None if self.config.load is None else Path(self.config.load)
-        resumes = load is not None and read_tracker(load) is not None
-        if not resumes and self.config.ref_load is None:
+        load = None if config.load is None else Path(config.load)
+        found = load is not None and (config.ckpt_step is not None or read_tracker(load) is not None)
+        if not found and config.ref_load is None:
             raise CheckpointError(f"--load {load} holds no checkpoint, and there is no --ref-load to start from.")
-        loaded = LoadedState(source=Path())
+        resumed = load if found and not config.finetune else None
         if self._needs.ref:
-            self._load_weights(self._reference_source(load))
+            self._load_weights(*reference_source(config, resumed))
             self._copies.keep(REFERENCE)
-        if not resumes:
-            loaded = self._load_weights(Path(self.config.ref_load or ""))
-        if resumes and load is not None:
-            loaded = load_checkpoint(load, self._model, self._state)
-        elif self.dtype is not torch.float32:
-            self._build_optimizer()
+        if resumed is not None:
+            loaded = load_checkpoint(
+                resumed,
+                self._model,
+                self._state,
+                config.ckpt_step,
+                optimizer=not config.no_load_optim,
+                random_state=not config.no_load_rng,
+            )
+        else:
+            start = (load, config.ckpt_step) if found else (config.ref_load, config.ref_ckpt_step)
+            loaded = self._load_weights(Path(start[0] or ""), start[1])
+            if self.dtype is not torch.float32:
+                self._build_optimizer()
         if self._critic is not None:
             self._critic.load(load, loaded.step)
         return loaded
 
-    def _reference_source(self, load: Path | None) -> Path:
-        """Where the reference is: --ref-load, or beside a checkpoint that was saved after the reference had followed.
-
-        Raises:
-            CheckpointError: it should be there, and is not.
-        """
-        step = None if load is None else read_tracker(load)
-        interval = self.config.ref_update_interval
-        if load is None or not isinstance(step, int) or interval is None or step + 1 < interval:
-            return Path(self.config.ref_load or "")
-        return reference_folder(load, step)
-
-    def _load_weights(self, source: Path) -> LoadedState:
-        """Weights alone, from a Hugging Face or a Megatron checkpoint."""
+    def _load_weights(self, source: Path, step: int | None) -> LoadedState:
+        """Weights alone, from a Hugging Face or a Megatron checkpoint; `step` of the second, None = its latest."""
         if not (source / "config.json").is_file():
-            return load_checkpoint(source, self._model, None)
+            return load_checkpoint(source, self._model, None, step)
+        if step is not None:
+            raise CheckpointError(f"{source} is a Hugging Face checkpoint, which has no step {step}, nor any other.")
         load_hf_weights(self._model, self.model_config, source)
         return LoadedState(source=source)
 
@@ -171,9 +179,10 @@ class MegatronTrainer:
 
         Returns:
             Metrics over all ranks, means over the round's steps: loss, pg_loss, pg_clipfrac, ppo_kl, entropy_loss,
-            grad_norm, lr, correction metrics, global_batch_size; of the round's tokens advantages, returns and what
-            they are made of; the critic's with ``critic-`` before their names; and of the weights before the first step
-            train_rollout_logprob_abs_diff (mean over trained tokens) and train_rollout_logprob_abs_diff_max.
+            grad_norm, lr, weight_decay, correction metrics, global_batch_size; of the round's tokens advantages,
+            returns and what they are made of; the critic's with ``critic-`` before their names; and of the weights
+            before the first step train_rollout_logprob_abs_diff (mean over trained tokens) and
+            train_rollout_logprob_abs_diff_max.
 
         Raises:
             TrainBatchError: the batch is for another rank, or a sample does not fit the model.
@@ -225,7 +234,7 @@ class MegatronTrainer:
         )
         custom = None if self._settings.custom.advantages is None else partial(self._custom_advantages, batch, passes)
         found = estimate(sequences, passes, self._estimator, self._sum_over_ranks, custom)
-        inputs = _inputs(found.advantages, passes, found.returns)
+        inputs = sequence_inputs(found.advantages, passes, found.returns)
         if self._postprocess is not None:
             inputs = self._postprocess(batch, inputs)
         return inputs, found.metrics
@@ -237,7 +246,7 @@ class MegatronTrainer:
         hook = self._settings.custom.advantages
         assert hook is not None  # asked by the caller
         rewards = [torch.full((one.response_length,), one.advantage) for one in batch.sequences]
-        data = rollout_data(batch, _inputs(rewards, passes))
+        data = rollout_data(batch, sequence_inputs(rewards, passes))
         del data["advantages"]
         return hook(batch, data if kl is None else data | {"kl": kl})
 
@@ -294,7 +303,8 @@ class MegatronTrainer:
     def save(self, step: int, data_cursor: Mapping[str, Any] | None = None) -> Path:
         """Write a checkpoint after round `step` into --save; returns its folder.
 
-        With --async-save it is begun, and becomes visible when it is whole; the last round's is waited for.
+        With --async-save it is begun, and becomes visible when it is whole; the last round's is waited for. The
+        weights of --save-hf are there when this returns.
 
         Args:
             data_cursor: JSON values; `load` returns them.
@@ -313,8 +323,12 @@ class MegatronTrainer:
         if self._needs.ref and interval and step + 1 >= interval:
             with self._copies.swapped_in(REFERENCE):
                 save_release(reference_folder(folder, step), self._model, {"reference": step}, writer=self._writer)
-        saved = save_checkpoint(folder, step, self._model, self._state, data_cursor, self._writer)
+        optimizer = not self.config.no_save_optim
+        saved = save_checkpoint(folder, step, self._model, self._state, data_cursor, self._writer, optimizer)
         self._writer.prune((folder, folder / CRITIC_FOLDER, reference_folder(folder, step).parent), step)
+        if self.config.save_hf is not None:
+            served = ServedCheckpoint(Path(self.config.hf_checkpoint), self.model_config)
+            save_hf(self.config.save_hf, step, self.named_hf_tensors(), served)
         if step + 1 == self.config.num_rollout:
             self._writer.wait()
         return saved
@@ -343,18 +357,6 @@ class MegatronTrainer:
             "train_rollout_logprob_abs_diff": total / max(tokens, 1.0),
             "train_rollout_logprob_abs_diff_max": float(largest),
         }
-
-
-def _inputs(
-    advantages: list[Tensor], passes: ForwardPasses, returns: list[Tensor] | None = None
-) -> list[SequenceInputs]:
-    def at(parts: list[Tensor] | None, i: int) -> Tensor | None:
-        return None if parts is None else parts[i]
-
-    return [
-        SequenceInputs(one, at(passes.old, i), at(passes.ref, i), at(passes.values, i), at(returns, i))
-        for i, one in enumerate(advantages)
-    ]
 
 
 def _mean(steps: Sequence[dict[str, float]]) -> dict[str, float]:

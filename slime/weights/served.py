@@ -11,12 +11,17 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
+import torch
+
 from slime.weights.dimensions import HFModelConfig
 from slime.weights.hf_config import config_from_dict, read_values
 from slime.weights.hf_io import HFCheckpoint
 from slime.weights.names import untrained_names
 from slime.weights.quantise.formats import Format, read_format
 from slime.weights.transport import NamedTensor
+
+FLOATS = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+"""Precisions of weights that are not quantised, as safetensors names them."""
 
 
 def read_served_config(folder: Path) -> HFModelConfig:
@@ -72,6 +77,10 @@ class ServedCheckpoint:
         """The tensors that are not trained, as the checkpoint has them; a folder needs them to be complete."""
         trained = (name for name in self._carried_names if name != "lm_head.weight")
         return ((name, self._tensors.read(name)) for name in trained)
+
+    def dtype_of(self, name: str) -> torch.dtype | None:
+        """Precision of a tensor in the checkpoint; None for one that it does not have, or holds as integers."""
+        return FLOATS.get(self._tensors.dtypes.get(name, ""))
 
     def as_served(self, named: Iterable[NamedTensor]) -> Iterator[NamedTensor]:
         """The trainer's tensors in the engines' format: quantised where the checkpoint has the parts of a weight.

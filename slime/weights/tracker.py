@@ -47,14 +47,12 @@ def checkpoint_folder(root: Path, step: int | None = None) -> Path:
     """The folder of the checkpoint that the tracker of `root` names, or of `step`.
 
     Raises:
-        CheckpointError: there is no tracker, or the folder that it names is missing.
+        CheckpointError: there is no tracker, or the folder that it names is missing, or there is no such step.
     """
     if step is not None:
         chosen = step_folder(root, step)
         if not chosen.is_dir():
-            raise CheckpointError(
-                f"{chosen} is missing; the run that is resumed has no checkpoint of step {step} there."
-            )
+            raise CheckpointError(f"{root} has no checkpoint of step {step}; steps that are there: {_steps(root)}.")
         return chosen
     latest = read_tracker(root)
     if latest is None:
@@ -69,3 +67,8 @@ def checkpoint_folder(root: Path, step: int | None = None) -> Path:
             f"{root / TRACKER_NAME} names {folder.name}, which is missing; present: {', '.join(present) or 'none'}."
         )
     return folder
+
+
+def _steps(root: Path) -> str:
+    found = sorted(step for path in root.iterdir() if (step := step_of(path)) is not None) if root.is_dir() else []
+    return ", ".join(map(str, found)) or "none"

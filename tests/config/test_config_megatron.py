@@ -25,7 +25,7 @@ def test_every_flag_of_megatron_has_its_field_or_is_the_runtimes_own() -> None:
 
 def test_the_registry_carries_the_fields() -> None:
     assert REGISTRY["--lr"].sets == ("OptimizerConfig.lr",)
-    assert REGISTRY["--fp8-format"].sets == ("TransformerConfig.fp8",)
+    assert REGISTRY["--sequence-parallel"].sets == ("TransformerConfig.sequence_parallel",)
     assert REGISTRY["--rollout-batch-size"].sets == ()
 
 

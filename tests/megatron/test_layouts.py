@@ -27,6 +27,7 @@ TWO_RANKS = {
     "tensor": ParallelSettings(tensor=2, sequence_parallel=True),
     "pipeline": ParallelSettings(pipeline=2),
     "context": ParallelSettings(context=2),
+    "contiguous": ParallelSettings(context=2, contiguous_context=True),
     "experts": ParallelSettings(expert=2),
     "data": ParallelSettings(),
 }

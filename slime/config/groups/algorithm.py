@@ -199,7 +199,7 @@ class CorrectionFlags:
     )
     opd_kl_coef: float = flag(1.0, "蒸馏的 KL 系数", "coefficient of the distillation", minimum=0)
     opd_teacher_load: str | None = flag(None, "教师 checkpoint", "checkpoint of the teacher")
-    opd_teacher_ckpt_step: int | None = planned(
+    opd_teacher_ckpt_step: int | None = flag(
         None, "教师 checkpoint 的步", "step of the teacher's checkpoint", minimum=0
     )
     deterministic_mode: bool = planned(False, "训练端确定性模式", "deterministic trainer", source="megatron")

@@ -25,21 +25,22 @@ class CheckpointFlags:
         "起始权重，也是参考策略：Megatron 分布式 checkpoint 目录，或 Hugging Face 目录",
         "the initial weights, and the reference policy: a Megatron distributed or a Hugging Face checkpoint",
     )
-    ref_ckpt_step: int | None = planned(None, "参考 checkpoint 的步", "step of the reference checkpoint", minimum=0)
+    ref_ckpt_step: int | None = flag(None, "参考 checkpoint 的步", "step of the reference checkpoint", minimum=0)
     load: str | None = flag(
         None,
         "恢复训练的 checkpoint 目录；没有 tracker 文件时改用 --ref-load",
         "checkpoint folder to resume from; without a tracker file --ref-load is used",
     )
-    ckpt_step: int | None = planned(None, "恢复到指定的步", "resume from this step", minimum=0, source="megatron")
+    ckpt_step: int | None = flag(None, "恢复到指定的步", "resume from this step", minimum=0, source="megatron")
     save: str | None = flag(None, "保存 checkpoint 的目录", "folder that receives the checkpoints")
     save_interval: int | None = flag(
         None, "每隔多少轮保存一次；最后一轮总会保存", "rounds between two saves; the last round always saves", minimum=1
     )
-    save_hf: str | None = planned(
+    save_hf: str | None = flag(
         None,
-        "同时导出 Hugging Face 权重，路径可含 {rollout_id}",
-        "also export Hugging Face weights; the path may contain {rollout_id}",
+        "每次保存时也写一份 Hugging Face 权重，格式同 --hf-checkpoint；路径可含 {rollout_id}",
+        "with each save also write Hugging Face weights, in the format of --hf-checkpoint; the path may contain "
+        "{rollout_id}",
     )
     async_save: bool = flag(
         False,
@@ -54,10 +55,28 @@ class CheckpointFlags:
         minimum=1,
         source="own",
     )
-    no_save_optim: bool = planned(False, "不保存优化器状态", "do not save the optimizer", source="megatron")
-    no_load_optim: bool = planned(False, "不恢复优化器状态", "do not load the optimizer", source="megatron")
-    no_load_rng: bool = planned(False, "不恢复随机数状态", "do not load the random state", source="megatron")
-    finetune: bool = planned(
-        False, "只取权重，从第 0 轮开始", "take the weights alone and start at round 0", source="megatron"
+    no_save_optim: bool = flag(
+        False,
+        "不保存优化器状态和学习率进度",
+        "save neither the optimizer's state nor the schedule's",
+        source="megatron",
     )
-    start_rollout_id: int | None = planned(None, "从第几轮开始", "round to start at", minimum=0)
+    no_load_optim: bool = flag(
+        False,
+        "不恢复优化器状态和学习率进度",
+        "begin with a new optimizer and at the first step of the schedule",
+        source="megatron",
+    )
+    no_load_rng: bool = flag(False, "不恢复随机数状态", "do not load the random state", source="megatron")
+    finetune: bool = flag(
+        False,
+        "只取 --load 的权重，从第 0 轮开始",
+        "take the weights of --load alone and start at round 0",
+        source="megatron",
+    )
+    start_rollout_id: int | None = flag(
+        None,
+        "从第几轮开始，默认接着恢复的那一轮",
+        "round to start at, by default the one after the round that is resumed",
+        minimum=0,
+    )

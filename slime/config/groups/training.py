@@ -63,7 +63,12 @@ class BatchFlags:
         "also pack micro-batches of similar FLOPs; implies --balance-data",
     )
     recompute_loss_function: bool = planned(False, "重计算损失", "recompute the loss in the backward pass")
-    allgather_cp: bool = planned(False, "DSA 的连续 CP 布局", "contiguous context-parallel layout (DSA)")
+    allgather_cp: bool = flag(
+        False,
+        "上下文并行时每张卡取打包后连续的一段，适合稀疏注意力；默认每条序列首尾两段",
+        "with context parallelism each rank has one piece of the packed row, which suits sparse attention; by default "
+        "two of each sequence",
+    )
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class OptimizerFlags:
 
     optimizer: str = flag("adam", "优化器", "optimizer", choices=("adam", "sgd"), only=("adam",), source="megatron")
     lr: float = flag(1e-6, "学习率", "learning rate", above=0, source="megatron")
-    min_lr: float = planned(0.0, "学习率下限", "lower limit of the learning rate", minimum=0, source="megatron")
+    min_lr: float = flag(0.0, "学习率下限", "lower limit of the learning rate", minimum=0, source="megatron")
     lr_warmup_iters: int = flag(
         0,
         "学习率线性升高的更新次数",
@@ -80,7 +85,7 @@ class OptimizerFlags:
         minimum=0,
         source="megatron",
     )
-    lr_warmup_fraction: float | None = planned(
+    lr_warmup_fraction: float | None = flag(
         None,
         "学习率线性升高占全部更新的比例，与 --lr-warmup-iters 二选一",
         "fraction of all steps over which the learning rate rises, instead of --lr-warmup-iters",
@@ -88,10 +93,10 @@ class OptimizerFlags:
         maximum=1,
         source="megatron",
     )
-    lr_warmup_init: float = planned(
+    lr_warmup_init: float = flag(
         0.0, "学习率升高的起点", "learning rate at which the rise starts", minimum=0, source="megatron"
     )
-    lr_decay_iters: int | None = planned(
+    lr_decay_iters: int | None = flag(
         None, "学习率衰减的更新次数，默认为全部", "steps of the decay, by default all", minimum=1, source="megatron"
     )
     lr_decay_style: str = flag(
@@ -99,17 +104,17 @@ class OptimizerFlags:
         "学习率的衰减方式",
         "how the learning rate decays",
         choices=("constant", "linear", "cosine", "inverse-square-root", "WSD"),
-        only=("constant",),
+        not_yet=("WSD",),
         source="megatron",
     )
     weight_decay: float = flag(0.01, "权重衰减", "weight decay", minimum=0, source="megatron")
-    start_weight_decay: float | None = planned(
+    start_weight_decay: float | None = flag(
         None, "权重衰减的起点", "weight decay at the first step", minimum=0, source="megatron"
     )
-    end_weight_decay: float | None = planned(
+    end_weight_decay: float | None = flag(
         None, "权重衰减的终点", "weight decay at the last step", minimum=0, source="megatron"
     )
-    weight_decay_incr_style: str = planned(
+    weight_decay_incr_style: str = flag(
         "constant",
         "权重衰减的变化方式",
         "how the weight decay changes",
@@ -122,25 +127,34 @@ class OptimizerFlags:
     clip_grad: float = flag(
         1.0, "梯度范数上限；0 为不裁剪", "limit of the gradient norm; 0 means none", minimum=0, source="megatron"
     )
-    # Megatron-Core 0.16.1's offload fails on a CPU, where no weight has an original on a GPU (KeyError). On a GPU
-    # without Transformer Engine both of its Adams are torch's, and a checkpoint that is loaded moves the moments of the
-    # GPU's to the host. --use-precision-aware-optimizer needs Transformer Engine's Adam, or this offload.
-    optimizer_cpu_offload: bool = planned(
-        False, "优化器状态放在主机内存", "keep the optimizer in host memory", source="megatron"
+    optimizer_cpu_offload: bool = flag(
+        False,
+        "Adam 的 FP32 权重和矩放在主机内存，由 CPU 更新；在 CPU 上结果逐位不变，尚未在 GPU 上测量",
+        "keep Adam's FP32 weights and moments in host memory, where the CPU updates them; the same bits on a CPU, not "
+        "measured on a GPU",
+        source="megatron",
     )
-    optimizer_offload_fraction: float = planned(
+    optimizer_offload_fraction: float = flag(
         1.0,
-        "优化器状态放在主机内存的比例",
-        "fraction of the optimizer that host memory keeps",
+        "这样存放的参数的比例，其余留在 GPU 上",
+        "fraction of the parameters that are kept so; the others stay on the GPU",
         minimum=0,
         maximum=1,
         source="megatron",
     )
-    overlap_cpu_optimizer_d2h_h2d: bool = planned(
-        False, "优化器的计算与传输重叠", "overlap the optimizer's transfers with its work", source="megatron"
+    overlap_cpu_optimizer_d2h_h2d: bool = flag(
+        False,
+        "CPU 更新一些权重时，传输另一些的梯度和权重",
+        "gradients and weights travel while the CPU updates others",
+        source="megatron",
     )
-    use_precision_aware_optimizer: bool = planned(
-        False, "优化器状态用自己的精度", "keep the optimizer's state in its own precision", source="megatron"
+    use_precision_aware_optimizer: bool | None = flag(
+        None,
+        "优化器自己保管主权重和矩，目前都是 FP32；--optimizer-cpu-offload 总是如此，没有它则不支持",
+        "the optimizer itself keeps main weights and moments, today in FP32; --optimizer-cpu-offload always does that, "
+        "and nothing else can",
+        only=(True,),
+        source="megatron",
     )
     main_grads_dtype: str = planned(
         "fp32", "主梯度的精度", "precision of the main gradients", choices=("fp32", "bf16"), source="megatron"

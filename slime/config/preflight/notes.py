@@ -59,7 +59,9 @@ def _prompts(inputs: Inputs) -> Iterator[str]:
 def _start(inputs: Inputs) -> Iterator[str]:
     config, saved = inputs.config, saved_round(inputs)
     if saved is None:
-        yield f"starts at round {config.start_rollout_id or 0} from {config.ref_load or config.load}"
+        source = config.load if config.finetune else config.ref_load or config.load
+        yield f"starts at round {config.start_rollout_id or 0} from {source}"
     else:
-        left = config.num_rollout - saved - 1
+        first = saved + 1 if config.start_rollout_id is None else config.start_rollout_id
+        left = config.num_rollout - first
         yield f"continues {config.load} after round {saved}: {max(left, 0)} of {config.num_rollout} rounds are left"

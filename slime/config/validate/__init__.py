@@ -8,11 +8,13 @@ from slime.config.rule import Rule
 from slime.config.validate import (
     algorithm,
     batch_rules,
+    checkpoints,
     files,
     fp8,
     lengths,
     modes,
     mtp,
+    optimizer,
     pipeline,
     placement,
     routing,
@@ -24,15 +26,17 @@ RULES: tuple[Rule, ...] = (
     *placement.RULES,
     *modes.RULES,
     *mtp.RULES,
-    *pipeline.RULES,
     *fp8.RULES,
+    *pipeline.RULES,
     *batch_rules.RULES,
+    *optimizer.RULES,
     *lengths.RULES,
     *algorithm.RULES,
     *routing.RULES,
     *services.RULES,
     *serving.RULES,
     *files.RULES,
+    *checkpoints.RULES,
 )
 
 
