@@ -11,7 +11,8 @@ class Pacing:
     """Bounds the age of samples before they are generated: what could not be trained in time is not begun.
 
     Throwing away what has become too old would bound it as well, but the groups that grow old are those with long
-    responses, so that training would see fewer of them (AReaL, arXiv:2505.24298, section 4.1, bounds by admission too).
+    responses, so that training would see fewer of them. (AReaL, arXiv:2505.24298, "staleness-aware training", bounds by
+    admission, too.)
 
     Attributes:
         batch: groups that a round trains, ``--rollout-batch-size``.

@@ -108,8 +108,9 @@ async def quiet(run: Rollouts) -> None:
     await until(lambda: producer(run).queue["rollout/in_flight"] == 0)
 
 
-def numbers(output: RolloutFnTrainOutput) -> list[int | None]:
-    return [group[0].group_index for group in output.samples]
+def numbers(output: RolloutFnTrainOutput) -> list[int]:
+    found = [group[0].group_index for group in output.samples]
+    return [number for number in found if number is not None]
 
 
 def with_engine(work: Callable[[Engine], Awaitable[Any]]) -> Any:
@@ -159,7 +160,7 @@ def test_no_sample_twice_none_older_than_the_bound_and_none_thrown_away(grader: 
 def test_a_round_waits_for_what_would_grow_too_old(grader: GraderPool) -> None:
     """Prompt 1 is slow. A bound of one update lets a round pass without it, and the next round waits for it."""
 
-    async def work(engine: Engine) -> tuple[list[int | None], list[int | None], bool, float]:
+    async def work(engine: Engine) -> tuple[list[int], list[int], bool, float]:
         engine.held = {1}
         async with rollouts(grader, engine, max_weight_staleness=1, partial_rollout=True) as run:
             first = await run.generate(0, 1)
@@ -177,7 +178,7 @@ def test_a_round_waits_for_what_would_grow_too_old(grader: GraderPool) -> None:
 
 
 def test_without_a_bound_a_slow_group_holds_up_nobody(grader: GraderPool) -> None:
-    async def work(engine: Engine) -> list[list[int | None]]:
+    async def work(engine: Engine) -> list[list[int]]:
         engine.held = {1}
         async with rollouts(grader, engine, num_rollout=2) as run:
             outputs = [await run.generate(0, 1)]
@@ -188,7 +189,7 @@ def test_without_a_bound_a_slow_group_holds_up_nobody(grader: GraderPool) -> Non
 
     first, second = with_engine(work)
     assert 1 not in first and 1 in second
-    assert sorted(n for n in [*first, *second] if n is not None) == list(range(8))
+    assert sorted([*first, *second]) == list(range(8))
 
 
 def test_an_update_waits_for_responses_without_partial_rollout(grader: GraderPool) -> None:
@@ -215,7 +216,11 @@ def test_partial_rollout_goes_on_with_the_new_weights(grader: GraderPool, mask: 
     """Each token keeps the log-prob of the model that sampled it, checked against that model."""
 
     async def work(engine: Engine) -> list[Sample]:
-        flags = {"partial_rollout": True, "mask_offpolicy_in_partial_rollout": mask, "max_weight_staleness": 1}
+        flags: dict[str, Any] = {
+            "partial_rollout": True,
+            "mask_offpolicy_in_partial_rollout": mask,
+            "max_weight_staleness": 1,
+        }
         engine.held = {1}
         async with rollouts(grader, engine, **flags) as run:
             await run.generate(0, 1)
@@ -246,7 +251,7 @@ def test_a_checkpoint_holds_what_is_in_flight_and_what_waits(grader: GraderPool)
     """
     saved: dict[str, Any] = {}
 
-    async def begin(engine: Engine) -> list[int | None]:
+    async def begin(engine: Engine) -> list[int]:
         engine.held = {5}
         async with rollouts(grader, engine) as run:
             output = await run.generate(0, 1)
@@ -255,7 +260,7 @@ def test_a_checkpoint_holds_what_is_in_flight_and_what_waits(grader: GraderPool)
             assert producer(run).queue["rollout/in_flight"] > 0
         return numbers(output)
 
-    async def resume(engine: Engine) -> tuple[list[int | None], int]:
+    async def resume(engine: Engine) -> tuple[list[int], int]:
         async with rollouts(grader, engine) as run:
             run.load_state_dict(saved)
             found = []
@@ -320,8 +325,8 @@ async def failing(args: Any, sample: Sample, sampling_params: dict[str, Any]) ->
 def test_a_hook_that_fails_in_the_background_ends_the_next_round(grader: GraderPool) -> None:
     source = PromptSource(dataset(), 4)
 
-    async def work(engine: Engine) -> list[int | None]:
-        first: list[int | None] = []
+    async def work(engine: Engine) -> list[int]:
+        first: list[int] = []
         async with rollouts(grader, engine, source, custom_generate_function_path=f"{__name__}.failing") as run:
             with pytest.raises(HookError, match="of the user's"):
                 for round_id in range(6):
@@ -360,7 +365,7 @@ def reject(args: Any, samples: list[Sample], **_: Any) -> bool:
 
 def test_a_filter_that_drops_everything_ends_the_run(grader: GraderPool) -> None:
     async def work(engine: Engine) -> None:
-        flags = {"dynamic_sampling_filter_path": f"{__name__}.reject", "dynamic_sampling_max_rounds": 3}
+        flags: dict[str, Any] = {"dynamic_sampling_filter_path": f"{__name__}.reject", "dynamic_sampling_max_rounds": 3}
         async with rollouts(grader, engine, **flags) as run:
             with pytest.raises(RolloutError, match=r"0 of 4 groups .* 12 were generated in vain .* is 3 batches"):
                 await run.generate(0, 1)
