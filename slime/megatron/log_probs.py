@@ -40,7 +40,8 @@ def score_tokens(
     *,
     entropy_gradient: bool = False,
     head_ids: Tensor | None = None,
-    chunk_elements: int = CHUNK_ELEMENTS,
+    chunk_rows: int | None = None,
+    recompute: bool = False,
 ) -> TokenScores:
     """Pick the logits that predict response tokens and score those tokens.
 
@@ -52,15 +53,17 @@ def score_tokens(
         temperature: the sampler's; logits are divided by it, so that both sides mean the same distribution.
         entropy_gradient: keep what the gradient of the entropy needs.
         head_ids: int64 [T, k] more ids to score at each position; not with a vocabulary that is cut.
+        chunk_rows: of the softmax; None = as many as `CHUNK_ELEMENTS` allows.
+        recompute: compute the softmax again in the backward pass even when it is one chunk; several always are.
     """
     chosen = logits.flatten(0, 1).index_select(0, batch.logit_rows)
+    rows = chunk_rows or max(1, CHUNK_ELEMENTS // chosen.shape[1])
     if parallel_state.get_tensor_model_parallel_world_size() > 1:
-        return _score_cut_vocabulary(chosen, batch, temperature, chunk_elements, entropy_gradient)
-    rows = max(1, chunk_elements // chosen.shape[1])
+        return _score_cut_vocabulary(chosen, batch, temperature, rows, entropy_gradient)
     ids = batch.targets[:, None]
     if head_ids is not None:
         ids = torch.cat([ids, head_ids if batch.places is None else head_ids[batch.places]], dim=1)
-    recompute = len(ids) > rows and torch.is_grad_enabled()
+    recompute = (recompute or len(ids) > rows) and torch.is_grad_enabled()
     log_probs, entropies = [], []
     for part, wanted in zip(chosen.split(rows), ids.split(rows), strict=True):
         for_entropy = part if entropy_gradient else part.detach()
@@ -76,11 +79,10 @@ def score_tokens(
 
 
 def _score_cut_vocabulary(
-    chosen: Tensor, batch: PackedBatch, temperature: float, chunk_elements: int, entropy_gradient: bool
+    chosen: Tensor, batch: PackedBatch, temperature: float, rows: int, entropy_gradient: bool
 ) -> TokenScores:
-    """Each tensor-parallel rank has some columns of the logits."""
+    """Each tensor-parallel rank has some columns of the logits; the softmax is always computed again."""
     group = parallel_state.get_tensor_model_parallel_group()
-    rows = max(1, chunk_elements // chosen.shape[1])
     parts = [
         token_scores(part, wanted, temperature, group)
         for part, wanted in zip(chosen.split(rows), batch.targets.split(rows), strict=True)
@@ -89,11 +91,9 @@ def _score_cut_vocabulary(
     return TokenScores(log_probs, entropies if entropy_gradient else entropies.detach(), None)
 
 
-def chunked_log_probs(
-    logits: Tensor, targets: Tensor, temperature: float, chunk_elements: int = CHUNK_ELEMENTS
-) -> Tensor:
+def chunked_log_probs(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """Float32 [N] log-probs of int64 `targets` [N] from `logits` [N, vocabulary of this rank], a chunk at a time."""
-    rows = max(1, chunk_elements // logits.shape[1])
+    rows = max(1, CHUNK_ELEMENTS // logits.shape[1])
     pieces = list(zip(logits.split(rows), targets.split(rows), strict=True))
     if parallel_state.get_tensor_model_parallel_world_size() > 1:
         group = parallel_state.get_tensor_model_parallel_group()

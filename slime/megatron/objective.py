@@ -42,6 +42,8 @@ class ObjectiveSettings:
         value_clip: --value-clip, of the critic.
         custom: functions of the user's in place of parts of the objective.
         mtp_loss_scaling_factor: --mtp-loss-scaling-factor, of the loss of MTP layers.
+        log_probs_chunk: rows of logits in one softmax; None = as many as take a fixed memory.
+        recompute: compute the softmax again in the backward pass.
     """
 
     options: PolicyOptions
@@ -52,6 +54,8 @@ class ObjectiveSettings:
     value_clip: float = 0.2
     custom: CustomFunctions = field(default_factory=CustomFunctions)
     mtp_loss_scaling_factor: float = 0.0
+    log_probs_chunk: int | None = None
+    recompute: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,8 @@ def _evaluate_trunk(logits: Tensor, batch: MicroBatch, settings: ObjectiveSettin
         settings.temperature,
         entropy_gradient=settings.options.entropy_coef != 0,
         head_ids=batch.head_ids,
+        chunk_rows=settings.log_probs_chunk,
+        recompute=settings.recompute,
     )
     checked = {"log-prob": scores.log_probs.detach()}
     if settings.loss_type == "sft_loss":

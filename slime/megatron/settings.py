@@ -136,6 +136,8 @@ def objective_settings(config: Config) -> ObjectiveSettings:
         value_clip=config.value_clip,
         custom=custom,
         mtp_loss_scaling_factor=config.mtp_loss_scaling_factor if config.enable_mtp_training else 0.0,
+        log_probs_chunk=config.log_probs_chunk_size if config.log_probs_chunk_size > 0 else None,
+        recompute=config.recompute_loss_function,
     )
 
 

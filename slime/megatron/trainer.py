@@ -281,7 +281,8 @@ class MegatronTrainer:
         self, samples: Sequence[Scorable], chunks: Sequence[Sequence[int]] | None = None, mark: Mark | None = None
     ) -> list[Tensor]:
         def read(logits: Tensor, packed: PackedBatch) -> Tensor:
-            return score_tokens(logits, packed, self._settings.temperature).log_probs
+            rows = self._settings.log_probs_chunk
+            return score_tokens(logits, packed, self._settings.temperature, chunk_rows=rows).log_probs
 
         return read_responses(self._model, samples, self.device, self.config.max_tokens_per_gpu, read, chunks, mark)
 

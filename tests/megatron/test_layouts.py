@@ -87,7 +87,9 @@ def test_four_ranks_equal_one(folders: dict[str, Path], alone: dict[str, Any], t
         "glm4_moe": ParallelSettings(tensor=2, pipeline=2, sequence_parallel=True),
         "deepseek_v3": ParallelSettings(expert=2, pipeline=2),
         "qwen3_next": ParallelSettings(context=2, expert=2),
-        "glm_moe_dsa": ParallelSettings(tensor=2, context=2, sequence_parallel=True, expert=2, expert_tensor=1),
+        "glm_moe_dsa": ParallelSettings(
+            tensor=2, context=2, contiguous_context=True, sequence_parallel=True, expert=2, expert_tensor=1
+        ),
     }
     jobs: list[Job] = [(name, folders[name], parallel, True) for name, parallel in both.items()]
     found = compute(4, jobs, tmp_path / "results.pt")

@@ -62,18 +62,41 @@ def test_chunks_change_neither_values_nor_gradients(make_trainer: Make) -> None:
     packed = pack([[1, 2, 3, 4, 5, 6], [7, 8, 9]], [4, 2], torch.device("cpu"))
     base = torch.randn(1, 9, VOCABULARY, generator=torch.Generator().manual_seed(0))
     results = []
-    for elements in (10**9, 2 * VOCABULARY):
+    for rows, recompute in ((None, False), (None, True), (2, False)):
         logits = base.clone().requires_grad_()
-        scores = score_tokens(logits, packed, 1.3, chunk_elements=elements)
+        scores = score_tokens(logits, packed, 1.3, chunk_rows=rows, recompute=recompute)
         (scores.log_probs * torch.arange(6)).sum().backward()
         results.append((scores.log_probs.detach(), scores.entropy, logits.grad))
-    for whole, chunked in zip(*results, strict=True):
-        assert whole is not None and chunked is not None
-        torch.testing.assert_close(whole, chunked, rtol=0, atol=1e-6)
+    for other in results[1:]:
+        for whole, chunked in zip(results[0], other, strict=True):
+            assert whole is not None and chunked is not None
+            torch.testing.assert_close(whole, chunked, rtol=0, atol=1e-6)
     probabilities = (base[0, 1] / 1.3).softmax(-1)
     entropy = -(probabilities * probabilities.log()).sum()
     assert float(results[0][1][0]) == pytest.approx(float(entropy), abs=1e-5)
     assert not results[0][1].requires_grad
+
+
+def test_what_is_computed_again_is_not_kept(make_trainer: Make) -> None:
+    """Logits in bfloat16 stay; float32 scores and softmax, twelve bytes an element, do not."""
+    from slime.megatron.log_probs import score_tokens
+    from slime.megatron.packing import pack
+
+    make_trainer()
+    packed = pack([list(range(2, 42))], [32], torch.device("cpu"))
+    kept = {}
+    for recompute in (False, True):
+        logits = torch.randn(1, 40, VOCABULARY).bfloat16().requires_grad_()
+        held: dict[int, int] = {}  # bytes by storage: what two operations keep counts once
+
+        def keep(tensor: torch.Tensor, held: dict[int, int] = held) -> torch.Tensor:
+            held[tensor.untyped_storage().data_ptr()] = tensor.nbytes
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            score_tokens(logits, packed, 1.0, entropy_gradient=True, recompute=recompute)
+        kept[recompute] = sum(held.values()) / (32 * VOCABULARY)
+    assert kept[False] > 12 and kept[True] < 3
 
 
 def test_the_shim_leaves_the_rest_of_the_process_alone(make_trainer: Make, hf_folder: Path) -> None:

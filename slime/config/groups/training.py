@@ -43,10 +43,10 @@ class BatchFlags:
         "tokens of one micro-batch on one GPU when log-probabilities are computed, by default --max-tokens-per-gpu",
         minimum=1,
     )
-    log_probs_chunk_size: int = planned(
+    log_probs_chunk_size: int = flag(
         -1,
-        "分块计算对数概率的行数；-1 为不分块",
-        "rows per chunk of the log-probabilities; -1 means one chunk",
+        "分块计算对数概率时一块的行数；-1 或 0 为 FP32 logits 不超过 256 MiB 的行数",
+        "rows per chunk of the log-probabilities; -1 or 0 means as many as have 256 MiB of FP32 logits",
         minimum=-1,
     )
     data_pad_size_multiplier: int = planned(
@@ -62,7 +62,12 @@ class BatchFlags:
         "装箱时也让各 micro-batch 的 FLOPs 相近；包含 --balance-data",
         "also pack micro-batches of similar FLOPs; implies --balance-data",
     )
-    recompute_loss_function: bool = planned(False, "重计算损失", "recompute the loss in the backward pass")
+    recompute_loss_function: bool = flag(
+        False,
+        "反向时重算词表上的 softmax，只保留模型精度的 logits；分成多块或词表被切分时本来就重算",
+        "compute the softmax over the vocabulary again in the backward pass and keep the logits alone, in the model's "
+        "precision, as several chunks and a cut vocabulary always do",
+    )
     allgather_cp: bool = flag(
         False,
         "上下文并行时每张卡取打包后连续的一段，适合稀疏注意力；默认每条序列首尾两段",
