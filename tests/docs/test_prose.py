@@ -112,6 +112,8 @@ SPELLINGS = {
         "(?i)(?<![A-Za-z])tokenizer": "分词器",
         "(?i)chat template": "对话模板",
         "(?<![A-Za-z])hook(?![A-Za-z])": "钩子",
+        "(?<![A-Za-z])mask(?![A-Za-z])": "掩码",
+        "判决": "判定",
     },
 }
 
