@@ -23,6 +23,10 @@ KINDS = ("lab", "recipe", "field", "rule", "flag")
 """Kinds of objects, each of which is also the name of its role."""
 
 
+GUIDE = "guide"
+"""What a reference to a section of prose is called; it has no role, since pages write ``{ref}``."""
+
+
 class CatalogRole(XRefRole):
     """A reference whose target must exist in the data, whether or not a page documents it."""
 
@@ -113,6 +117,8 @@ class SlimeDomain(Domain):
         contnode: Element,
     ) -> nodes.reference | None:
         """Link to the page that documents the object."""
+        if typ == GUIDE:
+            return _to_section(env, fromdocname, builder, target, contnode.astext())
         entry = self.objects.get((typ, target))
         if entry is None:
             return None
@@ -148,6 +154,17 @@ class SlimeDomain(Domain):
                 yield f"slime:{kind}", reference
 
 
+def _to_section(
+    env: BuildEnvironment, fromdocname: str, builder: Builder, label: str, template: str
+) -> nodes.reference | None:
+    """Link to a labelled section; ``template`` says where its title goes."""
+    docname, anchor, title = env.domains.standard_domain.labels.get(label, ("", "", ""))
+    if not docname:
+        return None
+    content = nodes.inline("", template.format(title=title))
+    return make_refnode(builder, fromdocname, docname, anchor, content, title)
+
+
 def slime_domain(env: BuildEnvironment) -> SlimeDomain:
     """Return the domain of an environment."""
     domain = env.domains["slime"]
@@ -160,7 +177,10 @@ def keep_undocumented(
 ) -> nodes.TextElement | None:
     """Leave a reference to something that exists in the data, but on no page, as plain text.
 
-    The role has checked while reading that the data have it; a lab exists only where a page has it.
+    The role has checked while reading that the data have it; a lab exists only where a page has it. Of a section that
+    another project's pages do not have, nothing is left.
     """
+    if node.get("refdomain") == "slime" and node["reftype"] == GUIDE:
+        return nodes.inline()
     known = node.get("refdomain") == "slime" and node["reftype"] in KINDS and node["reftype"] != "lab"
     return contnode if known else None

@@ -26,7 +26,7 @@ def catalog_json(tables: Tables) -> dict[str, Any]:
         "format": FORMAT,
         "accounting": list(ACCOUNTING),
         "steps": _rows(tables.steps),
-        "fields": _rows(tables.fields),
+        "fields": [_row(one, "guide") for one in tables.fields],
         "derived": _rows(tables.derived),
         "retired": _rows(tables.retired),
         "transitions": _rows(tables.transitions),

@@ -32,6 +32,7 @@ Expr = Annotated[
 ]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z0-9_]*$")]
 SlotName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")]
+GuideLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 ShellWord = Annotated[
     str, StringConstraints(pattern=r'^"[A-Za-z0-9_./:=-]*\$([A-Z][A-Z0-9_]*|\{[A-Z][A-Z0-9_]*\})[A-Za-z0-9_./:=-]*"$')
 ]
@@ -82,6 +83,8 @@ class ChoiceField(FactModel):
     help: Words
     unit: Words | None = None
     example: str | None = None
+    guide: GuideLabel | None = None
+    """Label of the section of the documentation that explains what is chosen."""
     visible: Expr = TRUE
     options: tuple[Option, ...] = Field(default=(), strict=False)
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
 from slime.config import GROUP_TITLES
 from slime.experiment.texts import nearest
 from sphinx_slime_lab import nodes as ours
-from sphinx_slime_lab.domain import slime_domain
+from sphinx_slime_lab.domain import GUIDE, slime_domain
 from sphinx_slime_lab.locale import word
 from sphinx_slime_lab.messages import warn
 from sphinx_slime_lab.workbench import Workbench, workbench_of
@@ -66,6 +67,15 @@ class ReferenceDirective(SphinxDirective):
         node = nodes.literal("", name, ids=[anchor])
         self.state.document.note_explicit_target(node)
         return node
+
+
+def guide(bench: Workbench, label: str, docname: str) -> nodes.paragraph:
+    """Return a link to the section of the documentation with this label; nothing to read where there is none."""
+    content = nodes.inline("", word(bench.language, "guide_link", title="{title}"))
+    link = addnodes.pending_xref(
+        "", content, refdomain="slime", reftype=GUIDE, reftarget=label, refdoc=docname, refexplicit=True, refwarn=False
+    )
+    return nodes.paragraph("", "", link, classes=["slime-entries__guide"])
 
 
 def entry(term: Sequence[nodes.Node], *body: nodes.Node) -> nodes.definition_list_item:

@@ -11,7 +11,7 @@ from slime.experiment.expression import TRUE
 from slime.experiment.schema import ChoiceField
 from sphinx_slime_lab.facts import show
 from sphinx_slime_lab.locale import word
-from sphinx_slime_lab.reference.base import ReferenceDirective, entries, entry, facts
+from sphinx_slime_lab.reference.base import ReferenceDirective, entries, entry, facts, guide
 from sphinx_slime_lab.render.tables import code, reference, separated
 from sphinx_slime_lab.workbench import Workbench
 
@@ -41,6 +41,8 @@ class ChoicesDirective(ReferenceDirective):
             ("shared", [nodes.Text(word(bench.language, "shared_yes" if choice.share else "shared_no"))]),
         ]
         body.append(facts((word(bench.language, key), content) for key, content in says))
+        if choice.guide is not None:
+            body.append(guide(bench, choice.guide, self.env.docname))
         return entry([name, nodes.Text(f" {label}")], *body)
 
     def _written(self, bench: Workbench, name: str) -> Sequence[nodes.Node]:

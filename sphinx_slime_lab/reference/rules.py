@@ -17,7 +17,7 @@ from slime.experiment.schema import Rule
 from slime.experiment.tables import Scalar
 from slime.experiment.validation import Finding
 from sphinx_slime_lab.locale import word
-from sphinx_slime_lab.reference.base import ReferenceDirective, entries, entry, facts
+from sphinx_slime_lab.reference.base import ReferenceDirective, entries, entry, facts, guide
 from sphinx_slime_lab.render.tables import Cell, code, reference, separated, table
 from sphinx_slime_lab.workbench import Workbench
 
@@ -58,6 +58,8 @@ class RulesDirective(ReferenceDirective):
                 ]
             )
         )
+        guides = {one.guide: None for one in bench.tables.fields if one.name in (rule.each or rule.fields_)}
+        body += [guide(bench, label, self.env.docname) for label in guides if label is not None]
         return entry(self._term(bench, rule.id, rule.severity, says), *body)
 
     def _example(self, bench: Workbench, rule: Rule) -> Iterator[nodes.Node]:

@@ -10,6 +10,7 @@ import pytest
 
 from slime.config.preflight import RULES
 from slime.experiment.facts import load_facts
+from slime.experiment.loading import load_tables
 from sphinx_slime_lab.facts import fact_table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -71,3 +72,12 @@ def test_links_inside_the_pages_have_targets(page: Path) -> None:
     assert not labels - _targets(page.parts[0])
     for link in re.findall(r"\]\(([^)#:]+\.md)(?:#[\w-]+)?\)", text):
         assert ((DOCS / page).parent / link).is_file(), link
+
+
+def test_guides_of_choices_are_sections_of_both_trees() -> None:
+    """The pages of choices and rules link to them; nearly every choice has one."""
+    fields = load_tables().fields
+    guides = {one.name: one.guide for one in fields if one.guide is not None}
+    for tree in ("en", "zh"):
+        assert {name: guide for name, guide in guides.items() if guide not in _targets(tree)} == {}
+    assert {one.name for one in fields} - set(guides) == {"image"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -110,3 +111,18 @@ def test_examples_are_yaml(choices: dict[str, object], text: str) -> None:
 
     assert flow(choices) == text  # type: ignore[arg-type]
     assert yaml.safe_load(text) == choices
+
+
+def test_a_section_that_the_project_has_is_linked_by_its_title(tmp_path: Path) -> None:
+    """A choice and the rules about it lead to the section that explains the choice; elsewhere nothing is said of it."""
+    root = tmp_path / "roots"
+    shutil.copytree(ROOTS / "reference", root / "reference")
+    page = "(advanced-policy-mismatch-r3)=\n# Replaying routes\n"
+    (root / "reference" / "guide.md").write_text(f"---\norphan: true\n---\n{page}", encoding="utf-8")
+    with site_builder(tmp_path, root) as build:
+        built = build("reference", language="en")
+        links = built.text("index.html").count('href="guide.html#advanced-policy-mismatch-r3"')
+        assert "Explained: Replaying routes" in entry(built, "field-r3")
+        assert "Explained: Replaying routes" in entry(built, "rule-p21")
+        assert links == 1 + sum("r3" in (rule.each or rule.fields_) for rule in load_catalog().tables.rules)
+        assert "Explained" not in entry(built, "field-sc") and "{title}" not in built.text("index.html")
