@@ -205,15 +205,19 @@ class ContinuousRollout:
             groups = self.source.get_groups(1)
             if not groups:
                 raise RolloutError(f"rollout {self._next_round}: the data source has no more groups.")
-            held = Held(groups[0], min(staleness(groups[0]), self.weight_version))
-            if self._pacing.too_old(held.version, self._trains_next):
-                self._count_stale(held.group)
-                reset_group(held.group)
-                held.version = self.weight_version
-            work = dataclasses.replace(self._work, rollout_id=self._next_round)
-            task = asyncio.create_task(work.run(held.group))
-            task.add_done_callback(lambda _: self._wake.set())
-            self._running[task] = held
+            for group in groups:
+                self._begin(group)
+
+    def _begin(self, group: Group) -> None:
+        held = Held(group, min(staleness(group), self.weight_version))
+        if self._pacing.too_old(held.version, self._trains_next):
+            self._count_stale(group)
+            reset_group(group)
+            held.version = self.weight_version
+        work = dataclasses.replace(self._work, rollout_id=self._next_round)
+        task = asyncio.create_task(work.run(group))
+        task.add_done_callback(lambda _: self._wake.set())
+        self._running[task] = held
 
     def _settle(self) -> None:
         """Take in what is finished, in the order in which it began."""
