@@ -4,7 +4,6 @@
 # Ray GPUs: 24. Whether the model fits depends on the GPU and on the length of responses; nothing here has measured it.
 # planned: Model: GLM-4.7-Flash writes --recipe glm-4.7-flash, --moe-token-dispatcher-type, --moe-enable-deepep and 7 more flags that the runtime does not run yet; the launcher refuses this shell by name.
 # planned: straw durable queue: on writes --rollout-data-transport straw, --rollout-data-dir, --rollout-queue-run-id and 2 more flags that the runtime does not run yet; the launcher refuses this shell by name.
-# planned: CPU Adam: on writes --optimizer-cpu-offload, --overlap-cpu-optimizer-d2h-h2d, --use-precision-aware-optimizer, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Training → rollout precision: BF16 → FP8 writes --sglang-moe-a2a-backend, --sglang-deepep-mode, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: PD disaggregation: on writes --sglang-disaggregation-transfer-backend, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: RDMA devices writes --sglang-disaggregation-ib-device, which the runtime does not run yet; the launcher refuses this shell by name.
@@ -260,6 +259,7 @@ train_arguments() {
     --weight-decay 0.1
     --adam-beta1 0.9
     --adam-beta2 0.98
+    --use-distributed-optimizer
     --optimizer-cpu-offload
     --overlap-cpu-optimizer-d2h-h2d
     --use-precision-aware-optimizer

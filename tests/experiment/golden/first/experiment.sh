@@ -3,7 +3,6 @@
 # GLM-4.7-Flash | colocate | sync | bf16 | tis
 # Ray GPUs: 8. Whether the model fits depends on the GPU and on the length of responses; nothing here has measured it.
 # planned: Model: GLM-4.7-Flash writes --recipe glm-4.7-flash, --moe-token-dispatcher-type, --moe-enable-deepep and 6 more flags that the runtime does not run yet; the launcher refuses this shell by name.
-# planned: CPU Adam: on writes --optimizer-cpu-offload, --overlap-cpu-optimizer-d2h-h2d, --use-precision-aware-optimizer, which the runtime does not run yet; the launcher refuses this shell by name.
 #
 # Run it from the root of the repository, with the same repository, environment and paths on every node:
 #   bash experiment.sh prepare   weights and prompts, once, on storage that all nodes see; can be run again after a break
@@ -220,6 +219,7 @@ train_arguments() {
     --weight-decay 0.1
     --adam-beta1 0.9
     --adam-beta2 0.98
+    --use-distributed-optimizer
     --optimizer-cpu-offload
     --overlap-cpu-optimizer-d2h-h2d
     --use-precision-aware-optimizer

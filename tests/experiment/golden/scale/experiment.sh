@@ -2,9 +2,8 @@
 # experiment.sh, made by the slime lab from recipes/launch/glm-5.3.yaml, commit 0123456789abcdef0123456789abcdef01234567.
 # GLM-5.3 | colocate | sync | fp8 | icepop
 # Ray GPUs: 256. Whether the model fits depends on the GPU and on the length of responses; nothing here has measured it.
-# planned: Model: GLM-5.3 writes --recipe glm-5.3, --data-pad-size-multiplier, --log-probs-chunk-size and 16 more flags that the runtime does not run yet; the launcher refuses this shell by name.
+# planned: Model: GLM-5.3 writes --recipe glm-5.3, --data-pad-size-multiplier, --moe-token-dispatcher-type and 14 more flags that the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Training nodes: 32 writes --actor-num-nodes 32, which the runtime does not run yet; the launcher refuses this shell by name.
-# planned: CPU Adam: on writes --optimizer-cpu-offload, --overlap-cpu-optimizer-d2h-h2d, --use-precision-aware-optimizer, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: Attention KV cache: FP8 E4M3 writes --sglang-kv-cache-dtype, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: PD disaggregation: on writes --sglang-disaggregation-transfer-backend, which the runtime does not run yet; the launcher refuses this shell by name.
 # planned: RDMA devices writes --sglang-disaggregation-ib-device, which the runtime does not run yet; the launcher refuses this shell by name.
@@ -271,6 +270,7 @@ train_arguments() {
     --weight-decay 0.1
     --adam-beta1 0.9
     --adam-beta2 0.98
+    --use-distributed-optimizer
     --optimizer-cpu-offload
     --overlap-cpu-optimizer-d2h-h2d
     --use-precision-aware-optimizer
