@@ -45,6 +45,8 @@ class _Alone:
 class PackedSelfAttention(SelfAttention):
     """Megatron's self-attention; it turns queries and keys by angles that are those of its own rows already."""
 
+    pg_collection: Any
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.pg_collection = copy(self.pg_collection)

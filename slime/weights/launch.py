@@ -71,7 +71,7 @@ class Layout:
             return ParallelSettings(pipeline=stages, last_stage_layers=uneven)
         tensor = self.sizes.get("tensor", 1)
         # Nothing is computed; with experts Megatron asks for sequence parallelism beside tensor parallelism.
-        settings = ParallelSettings(**self.sizes, sequence_parallel=tensor > 1)
+        settings = ParallelSettings(**self.sizes, sequence_parallel=tensor > 1, contiguous_context=False)
         inner = tensor if settings.expert_tensor is None else settings.expert_tensor
         for words, product in (
             ("tensor x pipeline", tensor * settings.pipeline),

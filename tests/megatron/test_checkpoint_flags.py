@@ -114,10 +114,10 @@ def test_without_the_optimizer_a_checkpoint_is_smaller_and_says_so(make_trainer:
         saved = weights(trainer)
     # Weights, and two moments of the same size, in float32.
     assert sizes[False] == pytest.approx([3 * one for one in sizes[True]], rel=0.2)
-    root = str(tmp_path / "True")
+    alone_root = str(tmp_path / "True")
     with pytest.raises(CheckpointError, match=r"saved with --no-save-optim.*give --no-load-optim .* or --finetune"):
-        make_trainer(load=root, advantage_estimator="ppo").load()
-    trainer = make_trainer(load=root, no_load_optim=True, advantage_estimator="ppo")
+        make_trainer(load=alone_root, advantage_estimator="ppo").load()
+    trainer = make_trainer(load=alone_root, no_load_optim=True, advantage_estimator="ppo")
     assert trainer.load().step == 0 and same(weights(trainer), saved)
 
 

@@ -42,8 +42,8 @@ def same_bits(found: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_either_resumes_the_other_to_the_bit(make_trainer: Make, tmp_path: Path, shared: bool) -> None:
-    kinds = {"plain": {}, "host": OVERLAPPED}
-    results = {}
+    kinds: dict[str, dict[str, Any]] = {"plain": {}, "host": OVERLAPPED}
+    results: dict[str, tuple[Any, ...]] = {}
     for name, flags in kinds.items():
         trainer = make_trainer(save=str(tmp_path / name), use_distributed_optimizer=shared, clip_grad=0.5, **flags)
         trainer.load()
@@ -107,7 +107,7 @@ def named_as_on_a_gpu(model: torch.nn.Module) -> Iterator[None]:
     """Megatron's optimizer of bfloat16 weights knows them by the names of CUDA types alone; a CPU has float32."""
     parameters = list(model.parameters())
     for one in parameters:
-        one.type = functools.partial(str, one.type().replace("torch.", "torch.cuda."))  # type: ignore[method-assign]
+        one.type = functools.partial(str, one.type().replace("torch.", "torch.cuda."))
     try:
         yield
     finally:
