@@ -1,7 +1,6 @@
 # Every target is idempotent: what is done already is not done again.
 #   make lab      environment, site in both languages, served on 127.0.0.1
 #   make site     environment and site only, into _site/zh and _site/en
-#   make pdf      the documentation as one PDF for each language, into _site/pdf
 #   make runtime  adds the CPU runtime (torch, Ray, Megatron-Core, SGLang) for the laptop experiment
 #   make test     environment and all tests
 SHELL := /bin/bash
@@ -17,10 +16,10 @@ PORT ?= 8000
 PYTEST_ARGS ?=
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: help lab site serve pdf runtime test lint types imports unit pages js system bundle clean
+.PHONY: help lab site serve runtime test lint types imports unit pages js system bundle clean
 
 help:
-	@sed -n '2,6p' Makefile | cut -c3-
+	@sed -n '2,5p' Makefile | cut -c3-
 
 $(VENV)/.created:
 	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) here. Install Python 3.11 to 3.13, or name yours: make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -55,10 +54,6 @@ lab: site
 
 serve: $(VENV)/.docs
 	$(PY) -m sphinx_slime_lab.site serve --port $(PORT)
-
-# Both languages as one PDF each, in _site/pdf.
-pdf: $(VENV)/.dev system
-	$(PY) scripts/pdf.py
 
 runtime: $(VENV)/.runtime
 

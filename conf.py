@@ -109,12 +109,6 @@ html_sidebars = {
 
 latex_engine = "xelatex"
 
-# `make pdf` prints one page that has everything (see scripts/pdf.py): no navigation, nothing to press.
-if os.environ.get("SLIME_DOC_PAPER"):
-    extensions.remove("sphinx_copybutton")
-    html_theme, html_theme_options, html_sidebars = "basic", {}, {"**": []}
-    templates_path = []
-
 _DIAGRAM = re.compile(r'(<object data="[^"]*" type="image/svg\+xml")>(\s*<p class="warning">(.*?)</p>)', re.DOTALL)
 
 

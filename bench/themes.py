@@ -60,12 +60,15 @@ def commands(theme: str) -> list[str]:
 
 
 def project(folder: Path, wheel: Path, package: str) -> dict[str, str]:
-    """Make an environment and the project in ``folder``; return the versions that it was built with."""
-    folder.mkdir(parents=True)
-    venv.create(folder / "env", with_pip=True)
+    """Make the environment, unless it is there, and the project in ``folder``; return the versions used."""
     binary = folder / "env/bin"
     pip = [str(binary / "python"), "-m", "pip", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "-q", str(wheel), package], check=True, cwd=folder)
+    if not binary.is_dir():
+        venv.create(folder / "env", with_pip=True)
+        subprocess.run([*pip, "install", "-q", str(wheel), package], check=True)
+    subprocess.run([*pip, "install", "-q", "--force-reinstall", "--no-deps", str(wheel)], check=True)
+    for made in ("acme-docs", "acme-site"):
+        shutil.rmtree(folder / made, ignore_errors=True)
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     environment = {**kept, "PATH": f"{binary}{os.pathsep}{os.environ['PATH']}"}
     for block in commands(THEMES[package]):
@@ -146,6 +149,7 @@ def main() -> int:
     parser.add_argument("--themes", nargs="+", default=list(THEMES), choices=THEMES, help="packages")
     parser.add_argument("--output", type=Path, default=ROOT / "bench/results/themes", help="without a suffix")
     parser.add_argument("--pictures", type=Path, default=ROOT / "_site/themes", help="folder of the pictures")
+    parser.add_argument("--environments", type=Path, help="folder that keeps them for the next run (default: none)")
     options = parser.parse_args()
     if not AXE.is_file():
         raise SystemExit("axe-core is not here: make node_modules/.installed")
@@ -155,11 +159,11 @@ def main() -> int:
     options.pictures.mkdir(parents=True, exist_ok=True)
     themes: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="slime-themes-") as name:
-        folder = Path(name)
-        source = shutil.copytree(ROOT, folder / "source", ignore=_only_sources)
-        wheel_command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(source)]
+        folder = (options.environments or Path(name)).resolve()
+        source = shutil.copytree(ROOT, Path(name) / "source", ignore=_only_sources)
+        wheel_command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", name, str(source)]
         subprocess.run(wheel_command, check=True)
-        wheel = next(folder.glob("slime_rl-*.whl"))
+        wheel = next(Path(name).glob("slime_rl-*.whl"))
         versions = {package: project(folder / package, wheel, package) for package in options.themes}
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
@@ -172,7 +176,7 @@ def main() -> int:
             chromium = browser.version
             browser.close()
     record = {
-        "command": " ".join(["python", "bench/themes.py", *sys.argv[1:]]),
+        "command": "python bench/themes.py",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "python": platform.python_version(),
         "chromium": chromium,
