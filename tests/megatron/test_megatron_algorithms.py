@@ -95,7 +95,7 @@ def expected_loss(
                 term = -ratios[t].detach().clamp(low, high) * advantage * log_probs[t]
                 term = term * (0.0 if advantage < 0 and divergence > 1e-4 else 1.0)
             else:
-                weight = math.exp(float(log_probs[t]) - float(sequence.rollout_log_probs[t]))
+                weight = math.exp(float(log_probs[t].detach()) - float(sequence.rollout_log_probs[t]))
                 term = -advantage * log_probs[t] * min(weight, 2.0)
             total = total + term / len(trained) / len(sequences)
     return total
@@ -118,7 +118,7 @@ def test_two_steps_equal_plain_torch(make_trainer: Make, hf_folder: Path, name: 
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     assert metrics["loss"] == pytest.approx(np.mean(losses), abs=2e-4)
     for key, tensor in trainer.named_hf_tensors():
         torch.testing.assert_close(tensor, dict(model.named_parameters())[key].detach(), rtol=0, atol=3e-4)
