@@ -1,8 +1,12 @@
-"""2,000 random experiments with edits and repairs: Python and JavaScript give the same bytes."""
+"""1,000 random experiments with edits and repairs: Python and JavaScript give the same bytes.
+
+Each is looked at whole twice; `test_sessions.py` plays longer ones. ``SLIME_EXPERIMENTS=20000`` plays more of them.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 from typing import Any
 
@@ -15,7 +19,7 @@ from .corpus import PROVENANCE
 from .random_choices import random_raw, random_value
 from .twin import ask, canonical
 
-EXPERIMENTS = 2000
+EXPERIMENTS = int(os.environ.get("SLIME_EXPERIMENTS", "1000"))
 
 
 class _Session:
