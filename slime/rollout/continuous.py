@@ -120,6 +120,7 @@ class ContinuousRollout:
         """
         self.weight_version = self._trains_next = self.tools.background.weight_version
         self._next_round = rollout_id
+        self._wake.set()
         self._progress.begin(f"rollout {rollout_id}", self._batch * self.tools.config.n_samples_per_prompt)
         async with self._progress:
             while True:
@@ -129,7 +130,6 @@ class ContinuousRollout:
                 if self._may_close():
                     break
                 self._changed.clear()
-                self._wake.set()
                 await self._changed.wait()
         taken, self._ready = self._ready[: self._batch], self._ready[self._batch :]
         self._next_round, self._trains_next = rollout_id + 1, self.weight_version + 1
@@ -170,9 +170,9 @@ class ContinuousRollout:
         with self.tools.bound():
             try:
                 while True:
-                    self._settle()
-                    self._admit()
-                    self._changed.set()
+                    settled, admitted = self._settle(), self._admit()
+                    if settled or admitted:  # anything less would wake `take` for nothing
+                        self._changed.set()
                     await self._wake.wait()
                     self._wake.clear()
             finally:
@@ -200,13 +200,16 @@ class ContinuousRollout:
         versions = [held.version for held in (*self._ready, *self._running.values())]
         return self._pacing.in_time([*versions, self.weight_version], self._trains_next)
 
-    def _admit(self) -> None:
+    def _admit(self) -> bool:
+        """Begin what may be begun; whether there was anything."""
+        before = len(self._running)
         while self._may_admit():
             groups = self.source.get_groups(1)
             if not groups:
                 raise RolloutError(f"rollout {self._next_round}: the data source has no more groups.")
             for group in groups:
                 self._begin(group)
+        return len(self._running) > before
 
     def _begin(self, group: Group) -> None:
         held = Held(group, min(staleness(group), self.weight_version))
@@ -219,9 +222,10 @@ class ContinuousRollout:
         task.add_done_callback(lambda _: self._wake.set())
         self._running[task] = held
 
-    def _settle(self) -> None:
-        """Take in what is finished, in the order in which it began."""
-        for task in [task for task in self._running if task.done()]:
+    def _settle(self) -> bool:
+        """Take in what is finished, in the order in which it began; whether there was anything."""
+        finished = [task for task in self._running if task.done()]
+        for task in finished:
             samples, held = task.result(), self._running.pop(task)
             if samples is None:
                 self._tally.aborted += 1
@@ -231,6 +235,7 @@ class ContinuousRollout:
                 self._judge(held, samples)
             if self._tally.lost() >= self.tools.config.dynamic_sampling_max_rounds * self._batch:
                 raise RolloutError(self._exhausted())
+        return bool(finished)
 
     def _judge(self, held: Held, samples: Group) -> None:
         if self._filter is not None:
@@ -249,6 +254,8 @@ class ContinuousRollout:
         for held in stale:
             self._count_stale(held.samples)
         self._give_back([held.group for held in stale])
+        if stale:
+            self._wake.set()
 
     def _count_stale(self, samples: Group) -> None:
         self._tally.stale_groups += 1
