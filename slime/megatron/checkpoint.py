@@ -167,29 +167,28 @@ def load_checkpoint(
     folder = checkpoint_folder(root, step)
     _check_index(folder, model)
     described = read_description(folder)
-    if "step" not in described:
-        state = None
+    whole = state if "step" in described else None
     content: dict[str, Any] = {"model": model.sharded_state_dict()}
     same_layout = (described.get("world_size"), described.get("layout")) == (dist.get_world_size(), _layout())
     stepped = optimizer and bool(described.get("optimizer", True))
-    if state is not None:
+    if whole is not None:
         if optimizer:
-            _check_same_optimizer(folder, described, state)
+            _check_same_optimizer(folder, described, whole)
         if stepped:
-            content["optimizer"] = state_to_load(state.optimizer, content["model"])
+            content["optimizer"] = state_to_load(whole.optimizer, content["model"])
         if random_state:
             content["rng_state"] = checkpoint_random.states_to_load(int(described["world_size"]), same_layout)
     loaded = _read_sharded(folder, content)
     model.load_state_dict(loaded["model"])
-    if state is None:
+    if state is not None and (whole is None or not stepped):
+        state.optimizer.reload_model_params()  # its float32 weights are those that the model had before
+    if whole is None:
         return LoadedState(source=folder)
     if stepped:
-        load_state(state.optimizer, loaded["optimizer"])
-    else:
-        state.optimizer.reload_model_params()  # its float32 weights
+        load_state(whole.optimizer, loaded["optimizer"])
     if optimizer:
-        state.scheduler.num_steps = 0  # load_state_dict adds to it
-        state.scheduler.load_state_dict(loaded["opt_param_scheduler"])
+        whole.scheduler.num_steps = 0  # load_state_dict adds to it
+        whole.scheduler.load_state_dict(loaded["opt_param_scheduler"])
     if random_state:
         checkpoint_random.restore(loaded["rng_state"])
     return LoadedState(folder, int(described["step"]), dict(described["data_cursor"]), random_state and same_layout)

@@ -9,13 +9,15 @@ activations and gradients along the axis that is summed, and for each 128 x 128 
 very number that an engine with ``hf-to-fp8 --strategy block`` multiplies by. Its products are computed in the dtype of
 the model, so it shows what the rounding does and saves no time.
 
-Which layers: those whose tensors ``hf-to-fp8`` quantises, see `slime.weights.quantise.scope`.
+Which layers: those all of whose tensors ``hf-to-fp8`` quantises, see `slime.weights.quantise.scope`. Megatron's
+gated delta net has one input projection, also for the tensors that stay as they are, so all of it stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -163,6 +165,8 @@ def round_products(
         if isinstance(module, ColumnParallelLinear | RowParallelLinear) and id(module.weight) in chosen:
             # Megatron calls this method for its product and the exchange between tensor-parallel ranks around it.
             module._forward_impl = _forward(settings)
+        elif isinstance(module, nn.Linear) and id(module.weight) in chosen:  # of a sparse attention's indexer
+            module.forward = partial(linear, weight=module.weight, settings=settings)
 
 
 def _is_quantised(rule: Rule) -> bool:

@@ -142,7 +142,11 @@ def test_blockwise_weights_are_the_engine_s(tmp_path: Path) -> None:
 
 def eight_bit(model: torch.nn.Module) -> list[Any]:
     """The layers that compute in FP8."""
-    return [module for module in model.modules() if "_forward_impl" in vars(module)]
+    return [module for module in model.modules() if is_eight_bit(module)]
+
+
+def is_eight_bit(module: torch.nn.Module) -> bool:
+    return not {"_forward_impl", "forward"}.isdisjoint(vars(module))
 
 
 # family -> what computes in FP8 in the layer that has most of it
@@ -153,6 +157,14 @@ LAYERS = {
         "mlp.shared_experts.linear_fc2", *(f"mlp.experts.local_experts.{one}.linear_fc{n}"
                                            for one in range(16) for n in (1, 2)),
     },
+    "glm_moe_dsa": {
+        "self_attention.linear_q_down_proj", "self_attention.linear_q_up_proj", "self_attention.linear_kv_down_proj",
+        "self_attention.linear_kv_up_proj", "self_attention.linear_proj", "mlp.shared_experts.linear_fc1",
+        "mlp.shared_experts.linear_fc2", *(f"mlp.experts.local_experts.{one}.linear_fc{n}"
+                                           for one in range(8) for n in (1, 2)),
+        *(f"self_attention.core_attention.indexer.linear_{one}" for one in ("wq_b", "wk")),
+    },
+    # The input projection of a gated delta net is one with those of the decay, which stay.
     "qwen3_5_text": {"self_attention.out_proj", "mlp.linear_fc1", "mlp.linear_fc2"},
 }  # fmt: skip
 
@@ -173,8 +185,8 @@ def test_which_layers(family: str, ends: bool, tmp_path: Path) -> None:
     packed = pack(tokens, [1] * len(tokens), CPU)
     plain = build_model(config, CPU, ComputeSettings())
     model = build_model(config, CPU, ComputeSettings(fp8=Fp8Settings("blockwise", first_last_bf16=ends)))
-    names = {name for name, module in model.named_modules() if "_forward_impl" in vars(module)}
-    layer = 1 if family == "deepseek_v3" else 2
+    names = {name for name, module in model.named_modules() if is_eight_bit(module)}
+    layer = 2 if family == "qwen3_5_text" else 1
     prefix = f"decoder.layers.{layer}."
     assert {name.removeprefix(prefix) for name in names if name.startswith(prefix)} == LAYERS[family]
     assert all(name.startswith("decoder.layers.") for name in names)

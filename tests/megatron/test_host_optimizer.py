@@ -164,3 +164,31 @@ def test_the_fused_update_is_the_same_adam() -> None:
         reference.step()
     assert torch.equal(mains[0], mains[2])
     torch.testing.assert_close(mains[1], mains[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.usefixtures("own_groups")
+def test_converted_weights_reach_the_float32_originals(hf_folder: Path, tmp_path: Path) -> None:
+    """A checkpoint of weights alone, loaded behind a built optimizer: a step without gradients leaves them there."""
+    from slime.megatron.checkpoint import TrainState, load_checkpoint, save_release
+    from slime.megatron.model import build_model, load_hf_weights
+    from slime.megatron.model_settings import ComputeSettings
+    from slime.megatron.optimizer import OptimizerSettings, build_optimizer, wrap_model
+    from slime.weights.hf_config import read_config
+
+    config = read_config(hf_folder)
+    settings = OptimizerSettings(lr=1e-3, weight_decay=0.0, use_distributed_optimizer=True)
+    model = build_model(config, torch.device("cpu"), ComputeSettings(torch.bfloat16))
+    load_hf_weights(model, config, hf_folder)
+    save_release(tmp_path / "run", model, {})
+    expected = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    state = TrainState(*build_optimizer(wrap_model(model, settings), settings, torch.bfloat16))
+    assert load_checkpoint(tmp_path / "run", model, state).step is None
+    for parameter in model.parameters():
+        parameter.main_grad.zero_()
+    state.optimizer.prepare_grads()
+    state.optimizer.step_with_ready_grads()
+    assert all(torch.equal(parameter, expected[name]) for name, parameter in model.named_parameters())

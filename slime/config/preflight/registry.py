@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from slime.config.preflight import (
+    chosen_layers,
     cluster,
     declared,
     dimensions,
@@ -17,7 +18,6 @@ from slime.config.preflight import (
     grading,
     hooks,
     memory,
-    mtp,
     network,
     network_rules,
     prompts,
@@ -33,8 +33,9 @@ from slime.config.validate import RULES as FLAG_RULES
 
 # Rules of the flags that look at the checkpoint or the machine as well.
 _FURTHER: Mapping[str, Mapping[str, InputCheck]] = {
+    "fp8-training": {"hf": chosen_layers.check_fp8_layers},
     "lengths": {"hf": tokens.check_positions},
-    "mtp-layers": {"hf": mtp.check_mtp_layers},
+    "mtp-layers": {"hf": chosen_layers.check_mtp_layers},
     "routing-replay": {"hf": routing.check_experts},
     "sampler-probability": {"host": network.check_raw_logprobs},
 }

@@ -1,4 +1,4 @@
-"""The checkpoint has the MTP layers that are to be trained."""
+"""The checkpoint has the layers that flags speak of: MTP layers to train, layers between the first and the last."""
 
 from __future__ import annotations
 
@@ -26,4 +26,16 @@ def check_mtp_layers(inputs: Inputs) -> Iterator[Finding]:
     elif count > BUILT:
         yield Finding(
             f"--mtp-num-layers {count}: no more than {BUILT} is built", f"give --mtp-num-layers {BUILT}", flags
+        )
+
+
+def check_fp8_layers(inputs: Inputs) -> Iterator[Finding]:
+    """Some layer is left that computes in FP8."""
+    layers = None if inputs.model is None else inputs.model.layers
+    if inputs.config.first_last_layers_bf16 and layers is not None and layers <= 2:
+        yield Finding(
+            f"--first-last-layers-bf16 leaves out both ends of a model of {layers} layers, and no layer is left to "
+            "compute in FP8",
+            "drop --first-last-layers-bf16, or train without --fp8-format",
+            ("--first-last-layers-bf16", "--fp8-format"),
         )
