@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.small_multiples import Panel, small_multiples
 from bench.tiny_runs import ROOT, heading, held_out, provenance, read_rows
-from slime.config.validate.modes import FULLY_ASYNC
+from slime.config.import_paths import FULLY_ASYNC
 from slime.train import recipe_words
 
 SCHEDULES: dict[str, list[str]] = {

@@ -22,6 +22,7 @@ from slime.config.groups.rollout import EvaluationFlags, RolloutFlags
 from slime.config.groups.serving import ServingFlags
 from slime.config.groups.training import BatchFlags, NumericsFlags, OptimizerFlags, ParallelFlags
 from slime.config.groups.weights import WeightFlags
+from slime.config.import_paths import FULLY_ASYNC, is_named
 
 
 class EvalDataset(NamedTuple):
@@ -69,6 +70,11 @@ class Config(
         return self.actor_num_nodes * self.actor_num_gpus_per_node
 
     @property
+    def fully_async(self) -> bool:
+        """Whether rounds are taken from a queue that fills while training goes on."""
+        return is_named(self.rollout_function_path, (FULLY_ASYNC,))
+
+    @property
     def model_parallel_size(self) -> int:
         """GPUs that hold one copy of the model: TP x PP x CP."""
         return self.tensor_model_parallel_size * self.pipeline_model_parallel_size * self.context_parallel_size
@@ -110,7 +116,7 @@ class Config(
         """The train-inference correction that the flags ask for."""
         if not self.use_tis:
             return "none"
-        return "icepop" if self.custom_tis_function_path in ICEPOP_NAMES else "tis"
+        return "icepop" if is_named(self.custom_tis_function_path, ICEPOP_NAMES) else "tis"
 
     @property
     def eval_datasets(self) -> tuple[EvalDataset, ...]:

@@ -13,6 +13,7 @@ from slime.algorithms.objective import Corrected, CustomCorrection, PolicyTokens
 from slime.algorithms.reduction import weights_of
 from slime.config import Config
 from slime.config.groups.algorithm import OWN_FUNCTIONS
+from slime.config.import_paths import is_named
 from slime.data.train_batch import TrainBatch, TrainSequence
 from slime.rollout.hook_call import HookFunction
 from slime.rollout.hook_results import ResultError, nothing
@@ -50,7 +51,7 @@ def load_custom(config: Config) -> CustomFunctions:
     def load(name: str) -> HookFunction | None:
         hook = BY_NAME[name]
         path: str | None = getattr(config, hook.field)
-        if path is None or path in OWN_FUNCTIONS.get(hook.field, ()):
+        if path is None or is_named(path, OWN_FUNCTIONS.get(hook.field, ())):
             return None
         return HookFunction(hook, path, config.hook_timeout)
 

@@ -14,6 +14,7 @@ from slime.algorithms.mismatch import Level, MismatchOptions, Mode
 from slime.algorithms.objective import PolicyForm, PolicyOptions
 from slime.config import Config
 from slime.config.groups.algorithm import DR_GRPO_NAMES, ICEPOP_NAMES, MIS_NAMES
+from slime.config.import_paths import is_named
 from slime.config.layout import virtual_stages
 from slime.megatron.custom import load_custom
 from slime.megatron.estimate import EstimatorOptions
@@ -131,7 +132,9 @@ def objective_settings(config: Config) -> ObjectiveSettings:
         temperature=config.rollout_temperature,
         per_token=config.calculate_per_token_loss,
         constant_length=(
-            config.rollout_max_response_len if config.custom_pg_loss_reducer_function_path in DR_GRPO_NAMES else None
+            config.rollout_max_response_len
+            if is_named(config.custom_pg_loss_reducer_function_path, DR_GRPO_NAMES)
+            else None
         ),
         value_clip=config.value_clip,
         custom=custom,
@@ -156,11 +159,12 @@ def _correction(config: Config) -> Correction:
         return "none"
     if config.custom_tis_function_path is None:
         return "tis"
-    return "icepop" if config.custom_tis_function_path in ICEPOP_NAMES else "none"
+    return "icepop" if is_named(config.custom_tis_function_path, ICEPOP_NAMES) else "none"
 
 
 def _mismatch(config: Config) -> MismatchOptions | None:
-    if config.custom_tis_function_path not in MIS_NAMES or not (config.use_tis or config.get_mismatch_metrics):
+    asked = config.use_tis or config.get_mismatch_metrics
+    if not (asked and is_named(config.custom_tis_function_path, MIS_NAMES)):
         return None
     return MismatchOptions(
         tis_level=cast(Level, config.tis_level),

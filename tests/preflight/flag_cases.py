@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slime.config.groups.algorithm import ICEPOP
-from slime.config.validate.modes import FULLY_ASYNC
+from slime.config.import_paths import FULLY_ASYNC
 
 Values = dict[str, object]
 
@@ -22,6 +22,7 @@ KL: Values = {"kl_coef": 0.1, "advantage_estimator": "reinforce_plus_plus", "nor
 EXTERNAL: Values = {"rollout_external_engine_addrs": ("h:1",), "rollout_num_gpus": 0}
 DELTA: Values = {"update_weight_mode": "delta", "update_weight_transport": "disk", "update_weight_disk_dir": "d"}
 CUDA: Values = {"device": "cuda"}
+WITH_COLON = "slime.rollout.fully_async_rollout:generate_rollout_fully_async"
 # What runs on a GPU today.
 ONE_GPU: Values = {
     "device": "cuda", "recipe": "tiny", "colocate": True, "actor_num_gpus_per_node": 1, "rollout_num_gpus": 1,
@@ -143,6 +144,8 @@ FLAG_CASES: list[tuple[str, Values, list[str], Values]] = [
      {"prefill_num_servers": 1}),
     ("modes", {"colocate": True, "rollout_function_path": FULLY_ASYNC}, ["fully async", "--colocate"],
      {"rollout_function_path": FULLY_ASYNC}),
+    ("modes", {"colocate": True, "rollout_function_path": WITH_COLON}, ["fully async", "--colocate"],
+     {"rollout_function_path": WITH_COLON, "max_weight_staleness": 1}),
     ("modes", {"deterministic_mode": True, "rollout_function_path": FULLY_ASYNC},
      ["--deterministic-mode", "order of samples"], {"deterministic_mode": True}),
     ("modes", {"colocate": True, "update_weight_mode": "delta"}, ["delta and --colocate"],

@@ -15,7 +15,12 @@ from slime.rollout.hook_probe import given
 
 from .bench import Bench
 
-NAMES = [(field, name) for field, names in OWN_FUNCTIONS.items() for name in names]
+NAMES = [
+    (field, written)
+    for field, names in OWN_FUNCTIONS.items()
+    for name in names
+    for written in (name, ":".join(name.rsplit(".", 1)))
+]
 DR_GRPO_RUN = {"custom_pg_loss_reducer_function_path": DR_GRPO, "disable_grpo_std_normalization": True}
 
 

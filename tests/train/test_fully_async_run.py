@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from slime.config.validate.modes import FULLY_ASYNC
+from slime.config.import_paths import FULLY_ASYNC
 
 from .test_failures import wait_until_nothing_is_left
 from .test_serving_runs import kill
-from .tiny_run import ENVIRONMENT, RUN_SECONDS, Experiment
+from .tiny_run import ENVIRONMENT, RUN_SECONDS, Experiment, slime
 
 pytestmark = [pytest.mark.runtime, pytest.mark.slow]
 
@@ -126,6 +127,23 @@ def check_metrics(rounds: list[dict[str, float]], without: int) -> None:
         # With the same weights trainer and engine compute the same; older samples differ by an update.
         assert gap < 1e-5 if record["staleness/max"] == 0 else gap > 1e-5
     assert any(record["staleness/max"] == 1 for record in rounds), "generation went on beside training"
+
+
+def test_the_command_of_the_page_runs(experiment: Experiment, tmp_path: Path) -> None:
+    """In a folder where `slime-tiny` is what the quick start makes; with fewer rounds."""
+    page = (Path(__file__).parents[2] / "docs/en/examples/fully_async.md").read_text(encoding="utf-8")
+    command = page.partition("\n```bash\n")[2].partition("\n```")[0]
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[:2] == ["slime", "train"]
+    (tmp_path / "slime-tiny").mkdir()
+    for name in ("hf", "torch_dist", "data"):
+        (tmp_path / "slime-tiny" / name).symlink_to(experiment.root / name)
+    done = slime(*words[1:], "--num-rollout", "3", "--lr-warmup-iters", "0", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = (tmp_path / "slime-tiny/fully-async/metrics.jsonl").read_text().splitlines()
+    rounds = [record for record in map(json.loads, lines) if "rollout/raw_reward" in record]
+    assert [record["round"] for record in rounds] == [0, 1, 2]
+    assert all(0 <= record["staleness/max"] <= 1 for record in rounds)
 
 
 def test_a_killed_engine_ends_the_run_with_its_reason(

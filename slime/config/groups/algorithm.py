@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slime.config.flags import MAX_SEED, NEWER_SLIME, Flag, flag, planned
+from slime.config.import_paths import is_named
 
 # The name of IcePop in shells, and the earlier name that existing shells carry. They are compared, not imported.
 ICEPOP = "slime.algorithms.corrections.icepop"
@@ -23,7 +24,7 @@ LEVELS = ("token", "sequence", "geometric")
 
 def names_own_function(flag: Flag, path: str) -> bool:
     """Whether a flag's value stands for one of the runtime's own functions: compared, never imported as a hook."""
-    return path in (*OWN_FUNCTIONS.get(flag.field, ()), *(flag.only or ()), *flag.not_yet)
+    return is_named(path, (*OWN_FUNCTIONS.get(flag.field, ()), *(flag.only or ()), *flag.not_yet))
 
 
 @dataclass(frozen=True)

@@ -6,30 +6,28 @@ from collections.abc import Iterator
 
 from slime.config.config import Config
 from slime.config.flags import Text
+from slime.config.import_paths import FULLY_ASYNC
 from slime.config.rule import Finding, Rule
 from slime.config.validate.arithmetic import counted
 
-# The function's name in shells of the lab; it is compared, not imported.
-FULLY_ASYNC = "slime.rollout.fully_async_rollout.generate_rollout_fully_async"
+_Exclusion = tuple[bool, str, str, str, str]
+"""(both are set, one, the other, why, the two nearest legal modes)."""
 
 
 def check_modes(config: Config) -> Iterator[Finding]:
     """Placement, schedule and debugging modes that exclude each other."""
-    for bad, first, second, why, ways in _exclusions(config):
-        if bad:
-            yield Finding(
-                f"{first} and {second} exclude each other: {why}", ways, (first.split()[0], second.split()[0])
-            )
+    for exclusions in (_of_engines, _of_schedule, _of_objective, _of_debugging):
+        for bad, first, second, why, ways in exclusions(config):
+            if bad:
+                yield Finding(
+                    f"{first} and {second} exclude each other: {why}", ways, (first.split()[0], second.split()[0])
+                )
 
 
-def _exclusions(config: Config) -> tuple[tuple[bool, str, str, str, str], ...]:
-    """(both are set, one, the other, why, the two nearest legal modes)."""
+def _of_engines(config: Config) -> tuple[_Exclusion, ...]:
+    """Where engines come from and how weights reach them."""
     external = bool(config.rollout_external_engine_addrs)
-    asynchronous = config.rollout_function_path == FULLY_ASYNC
     delta = config.update_weight_mode == "delta"
-    path = "--rollout-function-path (fully async)"
-    alone = config.debug_rollout_only or config.debug_train_only
-    offloads = config.offload or config.offload_train is True
     return (
         (external and config.colocate, "--rollout-external-engine-addrs", "--colocate",
          "engines that run elsewhere do not share the training GPUs",
@@ -44,32 +42,54 @@ def _exclusions(config: Config) -> tuple[tuple[bool, str, str, str, str], ...]:
         (config.prefill_num_servers is not None and config.sglang_config is not None, "--prefill-num-servers",
          "--sglang-config", "both describe the groups of servers",
          "write the prefill group into the file, or drop the file"),
-        (asynchronous and config.colocate, path, "--colocate",
-         "asynchronous generation never gives the GPUs to the trainer",
-         "drop --colocate and give --rollout-num-gpus, or generate round by round without --rollout-function-path"),
-        (asynchronous and config.deterministic_mode, path, "--deterministic-mode",
-         "a continuous queue cannot reproduce the order of samples",
-         "drop --deterministic-mode, or generate round by round without --rollout-function-path"),
-        (asynchronous and config.release_train, path, "--release-train",
-         "the trainer runs while the queue is filled, so it cannot be taken down",
-         "drop --release-train, or generate round by round without --rollout-function-path"),
-        (asynchronous and offloads, path, "--offload-train",
-         "the trainer never waits for generation, so there is no time to move it out of its memory",
-         "drop the offload, or generate round by round without --rollout-function-path"),
-        (asynchronous and config.over_sampling_batch_size is not None, path, "--over-sampling-batch-size",
-         "the queue asks for groups one by one, as engines become free",
-         "drop it and bound how far generation runs ahead with --max-weight-staleness, or generate round by round "
-         "without --rollout-function-path"),
-        (asynchronous and config.rollout_all_samples_process_path is not None, path,
-         "--rollout-all-samples-process-path", "samples of a round and of the next are generated at the same time",
-         "drop it and use --rollout-sample-filter-path, or generate round by round without --rollout-function-path"),
-        (not asynchronous and config.max_weight_staleness is not None, "--max-weight-staleness",
-         f"--rollout-function-path {config.rollout_function_path}",
-         "it bounds the age of a queue's samples, and a round that is generated on its own has none",
-         f"drop it, or give --rollout-function-path {FULLY_ASYNC}"),
         (delta and config.colocate, "--update-weight-mode delta", "--colocate",
          "colocated engines read the whole weights from the trainer's memory",
          "give --update-weight-mode full, or drop --colocate"),
+    )  # fmt: skip
+
+
+def _of_schedule(config: Config) -> tuple[_Exclusion, ...]:
+    """Rounds from a queue, and rounds that are generated on their own."""
+    if config.fully_async:
+        return _of_fully_async(config)
+    return (
+        (config.max_weight_staleness is not None, "--max-weight-staleness",
+         f"--rollout-function-path {config.rollout_function_path}",
+         "it bounds the age of a queue's samples, and a round that is generated on its own has none",
+         f"drop it, or give --rollout-function-path {FULLY_ASYNC}"),
+    )  # fmt: skip
+
+
+def _of_fully_async(config: Config) -> tuple[_Exclusion, ...]:
+    """What a queue that is filled while training goes on rules out."""
+    path = "--rollout-function-path (fully async)"
+    offloads = config.offload or config.offload_train is True
+    return (
+        (config.colocate, path, "--colocate",
+         "asynchronous generation never gives the GPUs to the trainer",
+         "drop --colocate and give --rollout-num-gpus, or generate round by round without --rollout-function-path"),
+        (config.deterministic_mode, path, "--deterministic-mode",
+         "a continuous queue cannot reproduce the order of samples",
+         "drop --deterministic-mode, or generate round by round without --rollout-function-path"),
+        (config.release_train, path, "--release-train",
+         "the trainer runs while the queue is filled, so it cannot be taken down",
+         "drop --release-train, or generate round by round without --rollout-function-path"),
+        (offloads, path, "--offload-train",
+         "the trainer never waits for generation, so there is no time to move it out of its memory",
+         "drop the offload, or generate round by round without --rollout-function-path"),
+        (config.over_sampling_batch_size is not None, path, "--over-sampling-batch-size",
+         "the queue asks for groups one by one, as engines become free",
+         "drop it and bound how far generation runs ahead with --max-weight-staleness, or generate round by round "
+         "without --rollout-function-path"),
+        (config.rollout_all_samples_process_path is not None, path,
+         "--rollout-all-samples-process-path", "samples of a round and of the next are generated at the same time",
+         "drop it and use --rollout-sample-filter-path, or generate round by round without --rollout-function-path"),
+    )  # fmt: skip
+
+
+def _of_objective(config: Config) -> tuple[_Exclusion, ...]:
+    """Parts of the objective that need a whole model on each rank."""
+    return (
         (config.advantage_estimator == "ppo" and config.model_parallel_size > 1, "--advantage-estimator ppo",
          "--tensor-model-parallel-size, --pipeline-model-parallel-size or --context-parallel-size above 1",
          "the critic's head is made for a model that is whole on each rank",
@@ -82,6 +102,13 @@ def _exclusions(config: Config) -> tuple[tuple[bool, str, str, str, str], ...]:
          "--tensor-model-parallel-size, --pipeline-model-parallel-size or --context-parallel-size above 1",
          "the function is given whole logits, and no rank has them",
          "make these sizes 1, or use --loss-type policy_loss"),
+    )  # fmt: skip
+
+
+def _of_debugging(config: Config) -> tuple[_Exclusion, ...]:
+    """Modes that leave a part of the run out."""
+    alone = config.debug_rollout_only or config.debug_train_only
+    return (
         (config.debug_rollout_only and config.debug_train_only, "--debug-rollout-only", "--debug-train-only",
          "together they leave nothing to run", "keep one of them"),
         (config.debug_rollout_only and config.load_debug_rollout_data is not None, "--debug-rollout-only",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from slime.config.config import Config
 from slime.config.groups.algorithm import ICEPOP_NAMES, MIS, MIS_NAMES
+from slime.config.import_paths import is_named
 from slime.config.rule import Finding
 
 KL_ESTIMATORS = ("reinforce_plus_plus", "reinforce_plus_plus_baseline", "ppo")
@@ -63,7 +64,8 @@ def check_score_centering(config: Config) -> Iterator[Finding]:
         "--get-mismatch-metrics": config.get_mismatch_metrics,
         "--use-unbiased-kl": config.use_unbiased_kl,
         "--custom-pg-loss-reducer-function-path": config.custom_pg_loss_reducer_function_path is not None,
-        "--custom-tis-function-path": config.custom_tis_function_path not in (None, *ICEPOP_NAMES),
+        "--custom-tis-function-path": config.custom_tis_function_path is not None
+        and not is_named(config.custom_tis_function_path, ICEPOP_NAMES),
     }
     for name in (name for name, on in excluded.items() if on):
         value = getattr(config, name[2:].replace("-", "_"))
@@ -83,7 +85,7 @@ def check_score_centering(config: Config) -> Iterator[Finding]:
 
 def check_mis(config: Config) -> Iterator[Finding]:
     """Flags of MIS come with MIS, and its limits are in order."""
-    on = config.custom_tis_function_path in MIS_NAMES
+    on = is_named(config.custom_tis_function_path, MIS_NAMES)
     unused = [field for field in MIS_FIELDS if _given(config, field)]
     if unused and not on:
         names = tuple("--" + field.replace("_", "-") for field in unused)
