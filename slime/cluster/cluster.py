@@ -22,7 +22,7 @@ from slime.cluster.placement import ENGINE_SHARE, TRAINER_SHARE, Placed, place, 
 from slime.cluster.serving import Serving
 from slime.cluster.session import actor_environment
 from slime.cluster.supervision import Supervisor
-from slime.cluster.trainer_actor import Loaded, TrainerActor
+from slime.cluster.trainer_actor import Loaded, TrainerActor, saved_with
 from slime.cluster.weight_sync import Call, EngineLink, Pushed, WeightSync
 from slime.config import Config
 from slime.config.layout import train_rank
@@ -92,7 +92,7 @@ class Cluster:
         )
         self.loaded = loaded[0]
         await self.supervise(self.serving.connect())
-        self._sync = WeightSync(self.config, *self._weight_ends(), self._endpoint, self.start_round)
+        self._sync = WeightSync(self.config, *self._weight_ends(), self._endpoint, self.loaded.weight_version)
 
     def _weight_ends(self) -> tuple[list[Call], list[EngineLink]]:
         """Both ends of a weight update: the trainer's ranks, and the engines with their hosts."""
@@ -203,7 +203,8 @@ class Cluster:
 
     async def save(self, round_id: int, data_cursor: Mapping[str, Any]) -> str:
         """Save a checkpoint on all ranks, with the data source's position; returns its folder."""
-        return str((await self.supervise(_gather(self._trainers, "save", round_id, dict(data_cursor))))[0])
+        cursor = saved_with(data_cursor, self.weight_version)
+        return str((await self.supervise(_gather(self._trainers, "save", round_id, cursor)))[0])
 
     async def close(self) -> None:
         """End every process of the run, in a bounded time."""

@@ -18,6 +18,8 @@ from slime.ports import free_port
 if TYPE_CHECKING:
     from slime.megatron.trainer import MegatronTrainer
 
+_WEIGHT_VERSION = "weight_version"  # beside the keys of the data source's state, in a checkpoint
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -27,11 +29,26 @@ class Loaded:
         source: the folder that the weights came from.
         step: the round that the checkpoint was saved after; None for weights alone.
         data_cursor: the data source's position when it was saved; empty for weights alone.
+        weight_version: of the last push when it was saved; 0 for weights alone. Versions go on from there whatever the
+            first round is, since saved samples carry the versions that generated them.
     """
 
     source: str
     step: int | None
     data_cursor: dict[str, Any]
+    weight_version: int = 0
+
+    @classmethod
+    def of(cls, source: str, step: int | None, saved: Mapping[str, Any]) -> Loaded:
+        """From what `saved_with` made; a checkpoint that says no version was saved when versions followed rounds."""
+        cursor = dict(saved)
+        version = int(cursor.pop(_WEIGHT_VERSION, 0 if step is None else step + 1))
+        return cls(source, step, cursor, version)
+
+
+def saved_with(data_cursor: Mapping[str, Any], weight_version: int) -> dict[str, Any]:
+    """What a checkpoint keeps for the driver: the data source's position and the version of the last push."""
+    return {**data_cursor, _WEIGHT_VERSION: weight_version}
 
 
 class TrainerActor:
@@ -74,7 +91,7 @@ class TrainerActor:
             trainer.named_stage_tensors,
         )
         state = trainer.load()
-        return Loaded(str(state.source), state.step, dict(state.data_cursor))
+        return Loaded.of(str(state.source), state.step, state.data_cursor)
 
     @property
     def trainer(self) -> MegatronTrainer:
