@@ -28,6 +28,34 @@ def check_learning_rates(config: Config) -> Iterator[Finding]:
             "drop --min-lr, or give --lr-decay-style linear, cosine or inverse-square-root",
             ("--min-lr", "--lr-decay-style"),
         )
+    if config.lr_decay_style == "constant" and config.lr_decay_iters is not None:
+        yield Finding(
+            f"--lr-decay-iters {config.lr_decay_iters} with --lr-decay-style constant: nothing falls",
+            "drop --lr-decay-iters, or give --lr-decay-style linear, cosine or inverse-square-root",
+            ("--lr-decay-iters", "--lr-decay-style"),
+        )
+    if config.lr_warmup_init > 0 and not config.lr_warmup_iters and not config.lr_warmup_fraction:
+        yield Finding(
+            f"--lr-warmup-init {config.lr_warmup_init} without a warm-up: no step has that rate",
+            "add --lr-warmup-iters or --lr-warmup-fraction, or drop --lr-warmup-init",
+            ("--lr-warmup-init", "--lr-warmup-iters"),
+        )
+
+
+def check_zero_rates(config: Config) -> Iterator[Finding]:
+    """Steps that change nothing. The last step of a decay has the rate of --min-lr, and 0 is its default."""
+    if not config.global_batch_size or config.lr_decay_style == "constant" or config.min_lr > 0:
+        return
+    steps = config.train_iters
+    idle = steps - (config.lr_decay_iters or steps) + 1
+    if idle > 1 or idle == steps:
+        yield Finding(
+            f"{min(idle, steps)} of {steps} steps have a learning rate of 0: --lr-decay-style {config.lr_decay_style} "
+            f"ends with step {min(config.lr_decay_iters or steps, steps)}, and --min-lr is 0",
+            "give --min-lr, or --lr-decay-iters of all steps or more",
+            ("--min-lr", "--lr-decay-iters"),
+            "warning",
+        )
 
 
 def check_warmup(config: Config) -> Iterator[Finding]:
@@ -47,7 +75,7 @@ def check_warmup(config: Config) -> Iterator[Finding]:
         yield Finding(
             f"the learning rate rises for {rises:g} steps and is to have fallen after {steps} "
             "(--lr-decay-iters, by default all steps of the run)",
-            f"rise for fewer than {steps} steps, or give a larger --lr-decay-iters",
+            f"{f'rise for fewer than {steps} steps' if steps > 1 else 'drop the rise'}, or give more --lr-decay-iters",
             ("--lr-warmup-iters", "--lr-warmup-fraction", "--lr-decay-iters"),
         )
 
@@ -57,11 +85,12 @@ def check_weight_decay(config: Config) -> Iterator[Finding]:
     start, end, style = config.start_weight_decay, config.end_weight_decay, config.weight_decay_incr_style
     flags = ("--start-weight-decay", "--end-weight-decay", "--weight-decay-incr-style")
     if style == "constant":
-        if start is not None or end is not None:
+        given = [f"{name} {one}" for name, one in zip(flags, (start, end), strict=False) if one is not None]
+        if given:
             yield Finding(
-                f"--start-weight-decay {start} and --end-weight-decay {end} with --weight-decay-incr-style constant, "
-                "which takes the one value of --weight-decay",
-                "give --weight-decay-incr-style linear or cosine, or drop both",
+                f"{' and '.join(given)} with --weight-decay-incr-style constant, which takes the one value of "
+                "--weight-decay",
+                f"give --weight-decay-incr-style linear or cosine, or drop {'both' if len(given) == 2 else 'it'}",
                 flags,
             )
     elif start is None or end is None:
@@ -76,8 +105,21 @@ def check_weight_decay(config: Config) -> Iterator[Finding]:
 
 
 def check_offload(config: Config) -> Iterator[Finding]:
-    """What belongs to the optimizer in host memory is given with it."""
+    """What belongs to the optimizer in host memory is given with it, and does not take it back."""
     if config.optimizer_cpu_offload:
+        if config.optimizer_offload_fraction == 0:
+            yield Finding(
+                "--optimizer-cpu-offload with --optimizer-offload-fraction 0.0: nothing is offloaded",
+                "drop both, or give a fraction above 0, up to 1",
+                ("--optimizer-offload-fraction", "--optimizer-cpu-offload"),
+            )
+        if config.use_precision_aware_optimizer is False:
+            yield Finding(
+                "--no-use-precision-aware-optimizer with --optimizer-cpu-offload, whose optimizer always keeps the "
+                "main weights itself",
+                "drop --no-use-precision-aware-optimizer",
+                ("--use-precision-aware-optimizer", "--optimizer-cpu-offload"),
+            )
         return
     for name, given, why in (
         ("--overlap-cpu-optimizer-d2h-h2d", config.overlap_cpu_optimizer_d2h_h2d, "there is nothing to overlap"),
@@ -105,6 +147,16 @@ RULES = (
             "Megatron's scheduler refuses the rest with an assertion that names no flag.",
         ),
         cfg=check_learning_rates,
+    ),
+    Rule(
+        id="learning-rate-zero",
+        severity="warning",
+        title=Text("学习率不为 0 的步数就是要训练的步数", "Steps have a learning rate"),
+        why=Text(
+            "--min-lr 默认是 0，衰减结束之后的每一步都照常生成和计算，却什么也学不到。",
+            "--min-lr is 0 by default: every step after the decay generates and computes, and learns nothing.",
+        ),
+        cfg=check_zero_rates,
     ),
     Rule(
         id="learning-rate-warmup",
