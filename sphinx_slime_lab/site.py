@@ -39,7 +39,7 @@ def build(root: Path, output: Path, jobs: str = "auto", version: str = "") -> No
 
     Raises ``SiteError`` on any warning, on a wrong name of a version, and on a wrong row of the redirects.
     """
-    if version and (version in LANGUAGES or not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.+-]*", version)):
+    if version and (version in (*LANGUAGES, LATEST) or not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.+-]*", version)):
         raise SiteError(
             f"{version!r} cannot be the folder of a version: use letters, digits, dots and dashes, as in 1.0"
         )

@@ -5,6 +5,7 @@ The site at the root of the output is the latest; ``<version>/<language>/`` hold
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -35,8 +36,8 @@ def pages(tree: Path, left_out: list[str]) -> list[str]:
 
 
 def versions(output: Path, left_out: list[str]) -> list[Version]:
-    """Return what is built in ``output``: the latest first, the others by name, downwards."""
-    folders = sorted((path.parent.parent for path in output.glob("*/en/index.html")), reverse=True)
+    """Return what is built in ``output``: the latest first, the others downwards, their numbers as numbers."""
+    folders = sorted((path.parent.parent for path in output.glob("*/en/index.html")), key=_by_numbers, reverse=True)
     return [
         Version(
             LATEST if folder == output else folder.name,
@@ -46,6 +47,11 @@ def versions(output: Path, left_out: list[str]) -> list[Version]:
         for folder in (output, *folders)
         if (folder / "en/index.html").is_file()
     ]
+
+
+def _by_numbers(folder: Path) -> list[tuple[int, str]]:
+    """1.10 comes after 1.9; words come before numbers."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|[^\d.+-]+", folder.name)]
 
 
 def write_entry(output: Path) -> None:

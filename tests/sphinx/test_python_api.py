@@ -30,7 +30,7 @@ def test_signatures_and_members_are_those_of_the_object(path: str) -> None:
     if inspect.isclass(real):
         public = {one for one, value in vars(real).items() if not one.startswith("_") and inspect.getdoc(value)}
         callables = {one for one in public if callable(getattr(real, one)) or isinstance(vars(real)[one], property)}
-        assert {one.name for one in found.members} <= callables
+        assert {one.name for one in found.members} == callables
         return
     parameters = list(inspect.signature(real).parameters)
     assert re.findall(r"[(,] ?\**(\w+)(?=[:,)=])", found.signature.split(" -> ")[0]) == parameters

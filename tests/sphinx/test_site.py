@@ -97,6 +97,14 @@ def test_versions_are_listed_with_their_pages(output: Path) -> None:
     assert 'data-tree="en/" data-pages="advanced/weights.html index.html new.html"' in text
 
 
+def test_versions_go_downwards_by_their_numbers(tmp_path: Path) -> None:
+    for name in ("1.9", "1.10", "1.2", "1.10-rc1", "preview"):
+        page = tmp_path / name / "en/index.html"
+        page.parent.mkdir(parents=True)
+        page.touch()
+    assert [one.name for one in site_files.versions(tmp_path, [])] == ["1.10-rc1", "1.10", "1.9", "1.2", "preview"]
+
+
 def test_a_page_of_a_version_leads_to_the_list(build: Build) -> None:
     """From the root and from below, from the latest and from another version; without the option there is no link."""
     for version, up in ((LATEST, "../"), ("1.0", "../../")):
@@ -152,7 +160,7 @@ def test_an_unknown_address_gets_the_sites_own_page(output: Path, capsys: pytest
     assert 'href="/slime/en/index.html"' in (output / "404.html").read_text()
 
 
-@pytest.mark.parametrize("name", ["zh", "..", "1/2", "-x"])
+@pytest.mark.parametrize("name", ["zh", "..", "1/2", "-x", "latest"])
 def test_a_version_is_the_name_of_a_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(site.SiteError, match="cannot be the folder of a version"):
         site.build(tmp_path, tmp_path / "_site", version=name)
