@@ -49,12 +49,13 @@ from slime.megatron.settings import (
     optimizer_settings,
     parallel_settings,
 )
+from slime.megatron.start import find_start, refuse_replacing
 from slime.megatron.step import StepRunner
 from slime.megatron.weight_copies import WeightCopies
 from slime.weights.mtp import with_mtp
 from slime.weights.save_hf import save_hf
 from slime.weights.served import ServedCheckpoint, read_served_config
-from slime.weights.tracker import CheckpointError, read_tracker
+from slime.weights.tracker import CheckpointError
 
 
 class MegatronTrainer:
@@ -130,20 +131,19 @@ class MegatronTrainer:
 
         The policy's are the latest checkpoint of --load, or that of --ckpt-step, with optimizer, schedule and random
         state; else --ref-load, Megatron's or Hugging Face's, weights alone. A --load folder that does not exist yet or
-        holds no checkpoint is normal on the first start of a run. --finetune takes the weights of --load alone.
+        holds no checkpoint is normal on the first start of a run. --finetune takes the weights of --load alone, which
+        may be Hugging Face's.
 
         Raises:
-            CheckpointError, HFCheckpointError, WeightNameError: there is nothing to load, or it cannot be loaded.
+            CheckpointError, HFCheckpointError, WeightNameError: there is nothing to load, or it cannot be loaded; or
+                --save holds checkpoints of an earlier run that this one would replace.
         """
-        config = self.config
+        config, start = self.config, find_start(self.config)
+        refuse_replacing(config, start)
         if self._needs.teacher:
             self._load_weights(Path(config.opd_teacher_load or ""), config.opd_teacher_ckpt_step)
             self._copies.keep(TEACHER)
-        load = None if config.load is None else Path(config.load)
-        found = load is not None and (config.ckpt_step is not None or read_tracker(load) is not None)
-        if not found and config.ref_load is None:
-            raise CheckpointError(f"--load {load} holds no checkpoint, and there is no --ref-load to start from.")
-        resumed = load if found and not config.finetune else None
+        resumed = start.source if start.resumed else None
         if self._needs.ref:
             self._load_weights(*reference_source(config, resumed))
             self._copies.keep(REFERENCE)
@@ -152,17 +152,16 @@ class MegatronTrainer:
                 resumed,
                 self._model,
                 self._state,
-                config.ckpt_step,
+                start.step,
                 optimizer=not config.no_load_optim,
                 random_state=not config.no_load_rng,
             )
         else:
-            start = (load, config.ckpt_step) if found else (config.ref_load, config.ref_ckpt_step)
-            loaded = self._load_weights(Path(start[0] or ""), start[1])
+            loaded = self._load_weights(start.source, start.step)
             if self.dtype is not torch.float32:
                 self._build_optimizer()
         if self._critic is not None:
-            self._critic.load(load, loaded.step)
+            self._critic.load(resumed, loaded.step)
         return loaded
 
     def _load_weights(self, source: Path, step: int | None) -> LoadedState:

@@ -12,6 +12,15 @@ from pathlib import Path
 MARKER_NAME = ".slime-convert.json"
 """In every Hugging Face checkpoint that `slime convert` made; says what it was made from."""
 
+ROUND_MARKER_NAME = ".slime-save-hf.json"
+"""In every folder that --save-hf wrote; says after which round."""
+ROUND = "{rollout_id}"
+
+
+def folder_of_round(path: str, round_id: int) -> Path:
+    """Where --save-hf puts the weights after a round; a path without `ROUND` has those of the last save alone."""
+    return Path(path.replace(ROUND, str(round_id)))
+
 
 class FolderError(RuntimeError):
     """A folder cannot be written because something is there already; the message says what to do."""
@@ -66,8 +75,8 @@ def check_replaceable(target: Path, marker: str, force: bool) -> bool:
     occupied = target.is_dir() and any(target.iterdir())
     if occupied and not (target / marker).is_file():
         raise FolderError(
-            f"{target} exists, is not empty, and was not made by this command ({marker} is missing); name another "
-            "folder. Not even --force replaces it."
+            f"{target} exists, is not empty, and was not made by this command ({marker} is missing), so nothing "
+            "replaces it; name another folder."
         )
     if occupied and not force:
         raise FolderError(f"{target} exists and is not empty; name another folder, or replace it with --force.")
@@ -89,16 +98,19 @@ def _remove_replaced(target: Path, marker: str) -> None:
             shutil.rmtree(old)
 
 
-def refuse_overlap(save: Path, name: str, source: Path) -> None:
+def refuse_overlap(save: Path, name: str, source: Path, flag: str = "--save") -> None:
     """Replacing `save` must not take away anything that is read, `source`, which the flag `name` gave.
+
+    Args:
+        flag: that gave `save`.
 
     Raises:
         FolderError: the two are one, or one lies in the other.
     """
     target, read = save.resolve(), source.resolve()
     if target == read:
-        raise FolderError(f"--save and {name} are the same folder, {save}; name a folder of its own with --save.")
+        raise FolderError(f"{flag} and {name} are the same folder, {save}; name a folder of its own with {flag}.")
     if target.is_relative_to(read):
-        raise FolderError(f"--save {save} lies inside {name} {source}; name a folder outside it.")
+        raise FolderError(f"{flag} {save} lies inside {name} {source}; name a folder outside it.")
     if read.is_relative_to(target):
-        raise FolderError(f"--save {save} contains {name} {source}, which would be replaced; name another folder.")
+        raise FolderError(f"{flag} {save} contains {name} {source}, which would be replaced; name another folder.")

@@ -10,20 +10,11 @@ from pathlib import Path
 import torch.distributed as dist
 from safetensors import SafetensorError
 
-from slime.weights.folders import FolderError, replaced_folder
+from slime.weights.folders import ROUND_MARKER_NAME, FolderError, folder_of_round, replaced_folder
 from slime.weights.hf_io import copy_companions, write_shards
 from slime.weights.served import ServedCheckpoint
 from slime.weights.tracker import CheckpointError
 from slime.weights.transport import NamedTensor
-
-MARKER_NAME = ".slime-save-hf.json"
-"""In every folder that was written here; says after which round."""
-PLACEHOLDER = "{rollout_id}"
-
-
-def folder_of_round(path: str, round_id: int) -> Path:
-    """Where the weights after a round go; a path without the placeholder has those of the last save alone."""
-    return Path(path.replace(PLACEHOLDER, str(round_id)))
 
 
 def save_hf(path: str, round_id: int, named: Iterable[NamedTensor], served: ServedCheckpoint) -> Path:
@@ -55,10 +46,10 @@ def save_hf(path: str, round_id: int, named: Iterable[NamedTensor], served: Serv
 
 
 def _write(folder: Path, round_id: int, named: Iterator[NamedTensor], served: ServedCheckpoint) -> None:
-    with replaced_folder(folder, MARKER_NAME, force=True) as partial:
+    with replaced_folder(folder, ROUND_MARKER_NAME, force=True) as partial:
         copy_companions(served.folder, partial)
         write_shards(partial, chain(_as_stored(named, served), served.carried()))
-        (partial / MARKER_NAME).write_text(json.dumps({"rollout_id": round_id}) + "\n", encoding="utf-8")
+        (partial / ROUND_MARKER_NAME).write_text(json.dumps({"rollout_id": round_id}) + "\n", encoding="utf-8")
 
 
 def _as_stored(named: Iterator[NamedTensor], served: ServedCheckpoint) -> Iterator[NamedTensor]:

@@ -69,6 +69,10 @@ def checkpoint_folder(root: Path, step: int | None = None) -> Path:
     return folder
 
 
+def present_steps(root: Path) -> list[int]:
+    """The steps whose folders `root` holds, ascending; none when it does not exist."""
+    return sorted(step for path in root.iterdir() if (step := step_of(path)) is not None) if root.is_dir() else []
+
+
 def _steps(root: Path) -> str:
-    found = sorted(step for path in root.iterdir() if (step := step_of(path)) is not None) if root.is_dir() else []
-    return ", ".join(map(str, found)) or "none"
+    return ", ".join(map(str, present_steps(root))) or "none"

@@ -121,6 +121,38 @@ def test_without_the_optimizer_a_checkpoint_is_smaller_and_says_so(make_trainer:
     assert trainer.load().step == 0 and same(weights(trainer), saved)
 
 
+def test_checkpoints_of_an_earlier_run_stay(make_trainer: Make, hf_folder: Path, tmp_path: Path) -> None:
+    root = str(tmp_path / "run")
+    trainer = make_trainer(save=root)
+    trainer.load()
+    saved = run(trainer, 2)
+    for flags in ({"finetune": True}, {"start_rollout_id": 1}, {"ckpt_step": 0}):
+        with pytest.raises(CheckpointError, match=r"--save .*run holds the (later )?steps .*1.*give another --save"):
+            make_trainer(load=root, save=root, **flags).load()
+    with pytest.raises(CheckpointError, match="holds the steps 0, 1 of an earlier run"):
+        make_trainer(save=root).load()
+    trainer = make_trainer(load=root, save=root)
+    assert trainer.load().step == 1 and same(weights(trainer), saved[1])
+    # A kill between the rename and the tracker: step 1 is done again.
+    (tmp_path / "run" / "latest_checkpointed_iteration.txt").write_text("0")
+    assert make_trainer(load=root, save=root).load().step == 0
+
+
+def test_finetune_takes_what_load_names_or_fails(make_trainer: Make, hf_folder: Path, tmp_path: Path) -> None:
+    root = str(tmp_path / "run")
+    trainer = make_trainer(save=root)
+    trainer.load()
+    start = weights(trainer)
+    run(trainer, 1)
+    trainer = make_trainer(load=str(hf_folder), finetune=True, ref_load=root)
+    loaded = trainer.load()
+    assert (loaded.source, loaded.step) == (hf_folder, None) and same(weights(trainer), start)
+    with pytest.raises(CheckpointError, match=r"none holds no checkpoint, and --finetune takes"):
+        make_trainer(load=str(tmp_path / "none"), finetune=True).load()
+    with pytest.raises(CheckpointError, match=r"is a Hugging Face folder, .* give --finetune"):
+        make_trainer(load=str(hf_folder)).load()
+
+
 def test_weights_for_transformers_appear_whole(make_trainer: Make, tmp_path: Path) -> None:
     folder = make_hf_model(tmp_path / "bf16", tie_word_embeddings=True)
     model = load_hf_model(folder).to(torch.bfloat16)

@@ -17,6 +17,9 @@ TIS_AT_HALF: Change = lambda b: b.set(use_tis=True, rollout_temperature=0.5)  # 
 PD: Change = both(CUDA, lambda b: b.set(prefill_num_servers=1), lambda b: b.host(rdma={"mlx5_0": ("ACTIVE",)}))
 
 
+NO_OPTIMIZER = {"no_save_optim": True}
+
+
 def run_of(*rounds: int, tracker: str | None = None) -> Change:
     """The folder run/ of an earlier run that saved these rounds; --load names it."""
 
@@ -94,6 +97,7 @@ HOST_CASES: list[Case] = [
      lambda b: b.set(rollout_batch_size=1024, n_samples_per_prompt=64, rollout_max_response_len=16000)),
     ("rounds-left", "host", run_of(3), ["has finished round 3, so none of the 4 rounds remains", "above 4"],
      both(run_of(3), lambda b: b.set(num_rollout=5))),
+    ("rounds-left", "host", run_of(3), ["none of the 4 rounds"], both(run_of(3), lambda b: b.set(start_rollout_id=2))),
     ("checkpoint-kinds", "host", lambda b: b.set(ref_load=str(b.folder / "none")), ["--ref-load", "does not exist",
                                                                                    "slime convert hf-to-megatron"],
      lambda b: b.set(ref_load=str(b.folder / "hf"))),
@@ -116,9 +120,28 @@ HOST_CASES: list[Case] = [
     ("checkpoint-steps", "host", both(run_of(1, 3), lambda b: b.set(ckpt_step=2)),
      ["--ckpt-step 2", "has no iter_0000002", "steps that are there: 1, 3"],
      both(run_of(1, 3), lambda b: b.set(ckpt_step=1))),
-    ("checkpoint-steps", "host", lambda b: b.set(opd_teacher_ckpt_step=1),
-     ["--opd-teacher-ckpt-step 1 is a step of --opd-teacher-load, which is not given"],
-     lambda b: b.set(opd_teacher_ckpt_step=0, opd_teacher_load=str(b.folder / "torch_dist"))),
+    ("checkpoint-steps", "host", lambda b: b.set(ref_load=str(b.folder / "hf"), ref_ckpt_step=0),
+     ["--ref-ckpt-step 0", "is a Hugging Face folder, which has no steps", "drop --ref-ckpt-step"],
+     lambda b: b.set(ref_ckpt_step=0)),
+    ("checkpoint-kinds", "host", lambda b: b.set(load=str(b.folder / "none"), finetune=True),
+     ["none does not exist", "--finetune takes the weights that are there"],
+     lambda b: b.set(load=str(b.folder / "hf"), finetune=True)),
+    ("checkpoint-kinds", "host", lambda b: b.set(load=str(b.folder / "hf")),
+     ["is a Hugging Face folder, which holds no run to continue", "give --finetune"],
+     lambda b: b.set(load=str(b.folder / "torch_dist"), finetune=True)),
+    ("saved-weights", "host", lambda b: b.set(save_hf=b.flags["save"]), ["--save-hf and --save are the same folder"],
+     lambda b: b.set(save_hf=f"{b.flags['save']}/hf-{{rollout_id}}")),
+    ("saved-weights", "host", lambda b: b.set(save_hf=b.flags["hf_checkpoint"]),
+     ["--save-hf and --hf-checkpoint are the same folder"], lambda b: b.set(save_hf=f"{b.folder}/hf-new")),
+    ("saved-weights", "host", lambda b: b.set(save_hf="/proc/x"), ["/proc/x", "cannot be written"],
+     lambda b: b.set(save_hf=str(b.folder / "x" / "y"))),
+    ("saved-weights", "host", both(lambda b: b.text("out/mine.txt", ""), lambda b: b.set(save_hf=f"{b.folder}/out")),
+     ["was not made by this command", "name another folder"],
+     both(lambda b: b.text("out/.slime-save-hf.json", "{}"), lambda b: b.set(save_hf=f"{b.folder}/out"))),
+    ("saved-optimizer", "host", both(run_of(1), lambda b: b.write("run/iter_0000001/slime.json", NO_OPTIMIZER)),
+     ["iter_0000001 was saved with --no-save-optim", "give --no-load-optim"],
+     both(run_of(1), lambda b: b.write("run/iter_0000001/slime.json", NO_OPTIMIZER),
+          lambda b: b.set(no_load_optim=True))),
     ("first-round", "host", both(run_of(1), lambda b: b.set(start_rollout_id=0)),
      ["--start-rollout-id 0", "finished round 1", "repeated", "goes on with round 2"],
      both(run_of(1), lambda b: b.set(start_rollout_id=2))),
@@ -126,6 +149,13 @@ HOST_CASES: list[Case] = [
      ["holds a run already (at 1)", "to continue it, or another --save"], run_of(1)),
     ("own-save-folder", "host", both(run_of(1, 3), lambda b: b.set(ckpt_step=1)),
      ["--ckpt-step 1 goes back", "the later steps 3"], both(run_of(1, 3), lambda b: b.set(ckpt_step=3))),
+    ("own-save-folder", "host", both(run_of(0, 1), lambda b: b.set(finetune=True)),
+     ["holds the steps 0, 1 of an earlier run", "starts at round 0 (--finetune)", "give another --save"],
+     both(run_of(0, 1), lambda b: b.set(finetune=True, save=str(b.folder / "other")))),
+    ("own-save-folder", "host", both(run_of(1, 2, 3), lambda b: b.set(start_rollout_id=2)),
+     ["holds the steps 2, 3 of an earlier run", "starts at round 2 (--start-rollout-id)"],
+     # A kill between the rename and the tracker leaves a step that the resumed run does again.
+     run_of(1, 2, 3, tracker="2")),
     ("sampler-probability", "host", both(TIS_AT_HALF, environment(SGLANG_RETURN_ORIGINAL_LOGPROB="1")),
      ["--use-tis", "--rollout-temperature 0.5", "SGLANG_RETURN_ORIGINAL_LOGPROB=1", "unset"],
      both(TIS_AT_HALF, environment(SGLANG_RETURN_ORIGINAL_LOGPROB="0"))),

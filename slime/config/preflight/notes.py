@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from slime.config.config import Config
+from slime.config.earlier_steps import first_round
 from slime.config.preflight.inputs import Inputs
-from slime.config.preflight.start import saved_round
+from slime.config.preflight.start import initial_weights, saved_round
 from slime.config.preflight.template import TemplateProblem
 from slime.config.validate.arithmetic import counted
 
@@ -58,10 +59,10 @@ def _prompts(inputs: Inputs) -> Iterator[str]:
 
 def _start(inputs: Inputs) -> Iterator[str]:
     config, saved = inputs.config, saved_round(inputs)
-    if saved is None:
-        source = config.load if config.finetune else config.ref_load or config.load
-        yield f"starts at round {config.start_rollout_id or 0} from {source}"
-    else:
-        first = saved + 1 if config.start_rollout_id is None else config.start_rollout_id
-        left = config.num_rollout - first
-        yield f"continues {config.load} after round {saved}: {max(left, 0)} of {config.num_rollout} rounds are left"
+    first, source = first_round(config, saved), initial_weights(inputs)
+    if saved is not None:
+        left = max(config.num_rollout - first, 0)
+        at = f" at round {first}" if first != saved + 1 else ""
+        yield f"continues {config.load} after round {saved}{at}: {left} of {config.num_rollout} rounds are left"
+    elif source is not None:
+        yield f"starts at round {first} from {source}"

@@ -15,6 +15,7 @@ from slime.config.preflight import (
     dimensions,
     disk,
     division_rules,
+    exported,
     grading,
     hooks,
     memory,
@@ -37,6 +38,7 @@ _FURTHER: Mapping[str, Mapping[str, InputCheck]] = {
     "lengths": {"hf": tokens.check_positions},
     "mtp-layers": {"hf": chosen_layers.check_mtp_layers},
     "routing-replay": {"hf": routing.check_experts},
+    "saved-weights": {"host": exported.check_target},
     "sampler-probability": {"host": network.check_raw_logprobs},
 }
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from slime.config.earlier_steps import endangered, refusal, saves_where_it_loads
 from slime.config.flags import Text
 from slime.config.preflight.folders import TRACKER, Folder, TrackerProblem, look_at, read_tracker, steps
 from slime.config.preflight.inputs import Inputs
+from slime.config.preflight.json_files import read_optional
 from slime.config.preflight.shards import read_shards
 from slime.config.preflight.weights import check_files
 from slime.config.rule import Finding, Rule
@@ -24,10 +26,24 @@ def check_checkpoints(inputs: Inputs) -> Iterator[Finding]:
     if not config.load:
         return
     folder = look_at(config.load)
+    if config.ckpt_step is not None and folder.kind != "hf":
+        return  # the tracker is not read; whether the step is there, `check_steps` says
     if folder.kind == "megatron":
         yield from _check_tracker("--load", folder)
-    elif folder.kind == "hf":
+    elif folder.kind == "hf" and config.finetune:
         yield from _check_source("--load", folder)
+    elif folder.kind == "hf":
+        yield Finding(
+            f"--load {config.load} is a Hugging Face folder, which holds no run to continue",
+            "give --finetune to start at round 0 with its weights, or name it with --ref-load",
+            ("--load", "--finetune"),
+        )
+    elif config.finetune:
+        yield Finding(
+            f"--load {config.load} {_without(folder)}, and --finetune takes the weights that are there",
+            f"name a folder with weights; {_CONVERT}",
+            ("--load", "--finetune"),
+        )
     elif config.ref_load is None:
         yield Finding(
             f"--load {config.load} {_without(folder)}, and there is no --ref-load to start from instead",
@@ -89,10 +105,14 @@ def check_steps(inputs: Inputs) -> Iterator[Finding]:
         ("--ref-ckpt-step", "--ref-load", config.ref_ckpt_step, config.ref_load),
         ("--opd-teacher-ckpt-step", "--opd-teacher-load", config.opd_teacher_ckpt_step, config.opd_teacher_load),
     ):
-        if step is None:
+        if step is None or not path:
             continue
-        if not path:
-            yield Finding(f"{flag} {step} is a step of {path_flag}, which is not given", f"give {path_flag}", (flag,))
+        if look_at(path).kind == "hf":
+            yield Finding(
+                f"{flag} {step}: {path_flag} {path} is a Hugging Face folder, which has no steps",
+                f"drop {flag}, or name a Megatron checkpoint with {path_flag}",
+                (flag, path_flag),
+            )
         elif not (Path(path) / f"iter_{step:07d}").is_dir():
             yield Finding(
                 f"{flag} {step}: {path} has no iter_{step:07d}, and the run would start from other weights",
@@ -102,30 +122,62 @@ def check_steps(inputs: Inputs) -> Iterator[Finding]:
 
 
 def saved_round(inputs: Inputs) -> int | None:
-    """The last round of the run that --load continues; None for a run that starts afresh."""
+    """The last round of the run that --load continues; None for a run that starts afresh, or cannot start."""
     config = inputs.config
     if not config.load or config.finetune:
         return None
     folder = look_at(config.load)
-    if folder.kind != "megatron":
-        return None
     if config.ckpt_step is not None:
-        return config.ckpt_step
+        return config.ckpt_step if config.ckpt_step in steps(folder.path) else None
+    step = _latest(folder.path)
+    return step if isinstance(step, int) else None
+
+
+def _latest(folder: Path) -> int | str | None:
+    """What the tracker names; None without one that can be used."""
     try:
-        step = read_tracker(folder.path)
+        return read_tracker(folder) if (folder / TRACKER).is_file() else None
     except TrackerProblem:
         return None
-    return step if isinstance(step, int) else None
+
+
+def initial_weights(inputs: Inputs) -> str | None:
+    """The folder whose weights a run that continues none starts with; None when there are none, which is an error."""
+    config = inputs.config
+    if config.load and (config.finetune or config.ckpt_step is not None or look_at(config.load).kind == "megatron"):
+        folder = look_at(config.load)
+        if config.ckpt_step is not None:
+            return config.load if config.ckpt_step in steps(folder.path) else None
+        return config.load if folder.kind == "hf" or _latest(folder.path) is not None else None
+    if config.load and look_at(config.load).kind == "hf":
+        return None
+    return config.ref_load
 
 
 def check_rounds_left(inputs: Inputs) -> Iterator[Finding]:
     """A run that continues has rounds left."""
-    saved, total = saved_round(inputs), inputs.config.num_rollout
-    if saved is not None and total is not None and saved + 1 >= total:
+    config, saved = inputs.config, saved_round(inputs)
+    if config.start_rollout_id is not None or saved is None or config.num_rollout is None:
+        return
+    if saved + 1 >= config.num_rollout:
         yield Finding(
-            f"--load {inputs.config.load} has finished round {saved}, so none of the {total} rounds remains",
+            f"--load {config.load} has finished round {saved}, so none of the {config.num_rollout} rounds remains",
             f"give --num-rollout above {saved + 1}",
             ("--num-rollout", "--load"),
+        )
+
+
+def check_saved_optimizer(inputs: Inputs) -> Iterator[Finding]:
+    """A run that continues finds the state of its optimizer."""
+    config, saved = inputs.config, saved_round(inputs)
+    if saved is None or config.no_load_optim:
+        return
+    folder = Path(config.load or "") / f"iter_{saved:07d}"
+    if read_optional(folder / "slime.json").get("no_save_optim") is True:
+        yield Finding(
+            f"--load {config.load}: {folder.name} was saved with --no-save-optim, so it has no state of an optimizer",
+            "give --no-load-optim to go on with a new one, or --finetune to start at round 0 with these weights",
+            ("--load", "--no-load-optim"),
         )
 
 
@@ -147,23 +199,21 @@ def check_save_folder(inputs: Inputs) -> Iterator[Finding]:
     config = inputs.config
     if not config.save or not Path(config.save).is_dir():
         return
-    folder = Path(config.save)
-    same = config.load is not None and Path(config.load).resolve() == folder.resolve()
-    if (folder / TRACKER).is_file() and not same:
+    folder, resumed = Path(config.save), saved_round(inputs)
+    if (folder / TRACKER).is_file() and not saves_where_it_loads(config):
         step = (folder / TRACKER).read_text(encoding="utf-8", errors="replace").strip()[:40]
         yield Finding(
             f"--save {config.save} holds a run already (at {step}): this one would write over its checkpoints",
             f"give --load {config.save} to continue it, or another --save",
             ("--save", "--load"),
         )
-    later = [step for step in steps(folder) if same and config.ckpt_step is not None and step > config.ckpt_step]
-    if later:
-        yield Finding(
-            f"--ckpt-step {config.ckpt_step} goes back, and --save {config.save} holds the later steps "
-            f"{', '.join(map(str, later[:4]))}: a next start could take them for its own",
-            "give another --save, or move the later steps away",
-            ("--ckpt-step", "--save"),
-        )
+        return
+    latest = _latest(folder)
+    taken = endangered(config, resumed, latest if isinstance(latest, int) else None, steps(folder))
+    if taken:
+        start = "--finetune" if config.finetune else "--ckpt-step" if config.ckpt_step is not None else "--load"
+        flag = start if config.start_rollout_id is None else "--start-rollout-id"
+        yield Finding(*refusal(config, resumed, taken), (flag, "--save"))
 
 
 def _present(folder: Path) -> str:
@@ -204,6 +254,16 @@ RULES = (
             "Falling back to random weights when a step is missing is the failure that is noticed last.",
         ),
         host=check_steps,
+    ),
+    Rule(
+        id="saved-optimizer",
+        title=Text("恢复的 checkpoint 带有优化器状态", "The checkpoint that is resumed has an optimizer's state"),
+        why=Text(
+            "用 --no-save-optim 保存的 checkpoint 没有优化器状态，不加参数就无法恢复，而且要等引擎启动之后才会报错。",
+            "A checkpoint saved with --no-save-optim has none, and cannot be resumed without a further flag; that "
+            "would show only when the engines have started.",
+        ),
+        host=check_saved_optimizer,
     ),
     Rule(
         id="first-round",

@@ -9,7 +9,12 @@ from slime.config.config import Config
 from slime.config.flags import Text
 from slime.config.rule import Finding, Rule
 
-_PLACEHOLDERS = re.compile(r"\{[^}]*\}")
+_BRACES = re.compile(r"\{[^{}]*\}|[{}]")
+# Flags that speak of what another one names: they do nothing without it.
+_COMPANIONS = {
+    "--ckpt-step": "--load", "--no-load-optim": "--load", "--no-load-rng": "--load", "--ref-ckpt-step": "--ref-load",
+    "--opd-teacher-ckpt-step": "--opd-teacher-load", "--no-save-optim": "--save",
+}  # fmt: skip
 
 
 def check_saved_weights(config: Config) -> Iterator[Finding]:
@@ -22,12 +27,26 @@ def check_saved_weights(config: Config) -> Iterator[Finding]:
             "give --save",
             ("--save-hf", "--save"),
         )
-    unknown = [found for found in _PLACEHOLDERS.findall(config.save_hf) if found != "{rollout_id}"]
+    if not config.save_hf.strip():
+        yield Finding("--save-hf is empty: it names no folder", "give --save-hf FOLDER, or drop it", ("--save-hf",))
+    unknown = [found for found in _BRACES.findall(config.save_hf) if found != "{rollout_id}"]
     if unknown:
         yield Finding(
             f"--save-hf {config.save_hf}: {unknown[0]} stands for nothing",
             "the round is {rollout_id}",
             ("--save-hf",),
+        )
+
+
+def check_companions(config: Config) -> Iterator[Finding]:
+    """What is said of a checkpoint comes with the checkpoint."""
+    for flag, owner in _COMPANIONS.items():
+        value = getattr(config, flag.removeprefix("--").replace("-", "_"))
+        if value is None or value is False or getattr(config, owner.removeprefix("--").replace("-", "_")):
+            continue
+        given = flag if value is True else f"{flag} {value}"
+        yield Finding(
+            f"{given} says something of {owner}, which is not given", f"give {owner}, or drop {flag}", (flag, owner)
         )
 
 
@@ -49,6 +68,15 @@ def check_start(config: Config) -> Iterator[Finding]:
 
 
 RULES = (
+    Rule(
+        id="checkpoint-companions",
+        title=Text("说明 checkpoint 的参数要有 checkpoint", "What is said of a checkpoint comes with it"),
+        why=Text(
+            "没有对应的目录时，这些参数不起任何作用，运行却照常开始，像是已经照做。",
+            "Without the folder these flags do nothing, and the run starts as if they had been followed.",
+        ),
+        cfg=check_companions,
+    ),
     Rule(
         id="saved-weights",
         title=Text("--save-hf 与 --save 一起用", "--save-hf comes with --save"),
