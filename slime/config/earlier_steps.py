@@ -54,11 +54,11 @@ def refusal(config: Config, resumed: int | None, taken: Sequence[int]) -> tuple[
             "they would be replaced, or taken for those of this run",
             "give another --save, or move the later steps away",
         )
-    flags = [name for name, given in (("--finetune", config.finetune), ("--start-rollout-id",
-             config.start_rollout_id is not None)) if given]  # fmt: skip
+    given = {"--finetune": config.finetune, "--start-rollout-id": config.start_rollout_id is not None}
+    flags = [name for name, present in given.items() if present]
+    noun, how = "step" if len(taken) == 1 else "steps", f" ({', '.join(flags)})" if flags else ""
     return (
-        f"--save {config.save} holds the steps {listed} of an earlier run, and this one starts at round "
-        f"{first_round(config, resumed)}{' (' + ', '.join(flags) + ')' if flags else ''}: its checkpoints would "
-        "replace them",
+        f"--save {config.save} holds the {noun} {listed} of an earlier run, and this one starts at round "
+        f"{first_round(config, resumed)}{how}: its checkpoints would replace them",
         "give another --save, or move these steps away",
     )

@@ -10,9 +10,11 @@ import pytest
 from slime.config import ConfigError, Problem, as_arguments, make_config
 from slime.config.command import check, read_inputs
 from slime.config.preflight import RULES, examine, preflight
+from slime.config.preflight.notes import notes
 from slime.train import recipe_dimensions
 
 from .bench import DIMENSIONS, Bench
+from .host_cases import run_of
 
 
 @pytest.fixture(autouse=True)
@@ -169,3 +171,23 @@ def test_the_list_of_known_failures_is_complete() -> None:
 def test_levels_that_there_are_not(words: list[str], part: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(words) == 2
     assert part in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "note"),
+    [
+        ({}, "continues RUN after round 1: 2 of 4 rounds are left"),
+        ({"start_rollout_id": 3}, "continues RUN after round 1 at round 3: 1 of 4 rounds are left"),
+        ({"finetune": True}, "starts at round 0 from RUN"),
+        ({"ckpt_step": 7}, None),
+    ],
+)
+def test_the_note_says_where_the_run_starts(tmp_path: Path, flags: dict[str, object], note: str | None) -> None:
+    bench = Bench(tmp_path)
+    run_of(1)(bench)
+    bench.set(**flags)
+    said = notes(bench.inputs(), ["host"])
+    assert [line.replace(str(tmp_path / "run"), "RUN") for line in said] == ([] if note is None else [note])
+    if note is None:
+        (problem,) = examine(bench.inputs(), ["host"])
+        assert problem.rule == "checkpoint-steps"

@@ -208,6 +208,8 @@ def check_save_folder(inputs: Inputs) -> Iterator[Finding]:
             ("--save", "--load"),
         )
         return
+    if config.ckpt_step is not None and resumed is None and not config.finetune:
+        return  # the step is missing, which `check_steps` says
     latest = _latest(folder)
     taken = endangered(config, resumed, latest if isinstance(latest, int) else None, steps(folder))
     if taken:
