@@ -37,7 +37,7 @@ PAGES = (
     "en/advanced/parallelism_memory.html",
     "en/reference/flags.html",
     "zh/reference/rules.html",
-    "en/search.html",
+    "en/developer/architecture.html",
 )
 CATEGORIES = ("performance", "accessibility", "best-practices", "seo")
 COMPRESSED = (".html", ".css", ".js", ".svg", ".json", ".xml")
@@ -147,6 +147,7 @@ def main() -> int:
         "throttling": one["configSettings"]["throttlingMethod"],
         "pages": found,
     }
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     versions = ", ".join(f"{key} {number}" for key, number in record["versions"].items())
     load = ", ".join(map(str, record["load_average"]))
