@@ -184,6 +184,7 @@ def _forward(settings: Fp8Settings) -> Callable[..., Tensor]:
         tp_group: Any,
         **unused: Any,
     ) -> Tensor:
+        """As Megatron's product of a parallel layer: the exchange before it, in both directions, then the product."""
         if sequence_parallel:
             input = gather_from_sequence_parallel_region(input, tensor_parallel_output_grad=True, group=tp_group)
         elif allreduce_dgrad:

@@ -28,7 +28,9 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(("ranks", "background"), [(1, False), (2, True)], ids=["foreground", "background, two ranks"])
 def test_no_kill_loses_the_last_checkpoint(ranks: int, background: bool, hf_folder: Path, tmp_path: Path) -> None:
-    for kill in kill_saves(hf_folder, tmp_path / "run", 4, ranks, background):
+    kills = kill_saves(hf_folder, tmp_path / "run", 4, ranks, background)
+    assert len(kills) == 4
+    for kill in kills:
         check_kill(kill, background)
 
 
